@@ -1,0 +1,119 @@
+//! OpenAI Completions: continue a text or token ids, without a chat template.
+
+use serde_json::{Value, json};
+
+use super::Dialect;
+use super::openai::{self, SYSTEM_FINGERPRINT};
+use crate::error::ApiError;
+use crate::event::{Event, FinishReason, Usage};
+use crate::fields::{Fields, token_ids, wrong_type};
+use crate::json;
+use crate::reply::{Answer, Frame, ReplyHead, ReplyStream};
+use crate::request::{ApiRequest, CompletionPrompt, CompletionRequest};
+
+pub(super) const DIALECT: Dialect = Dialect {
+    name: "completions",
+    path: "/v1/completions",
+    id_prefix: "cmpl-",
+    parse,
+    stream: |head, usage| Box::new(CompletionStream { head, usage }),
+    whole,
+    error: openai::error,
+};
+
+fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
+    let mut fields = Fields::of_body(json::parse(body)?)?;
+    let prompt = prompt(fields.required("prompt")?, "prompt")?;
+    let max_tokens = fields.amount("max_tokens")?;
+    let options = openai::answer_options(&mut fields, max_tokens)?;
+    fields.refuse_unless("logprobs", "", |_| false)?;
+    fields.refuse_unless("echo", " or send false", |value| value == false)?;
+    fields.refuse_unless("best_of", " or send 1", |value| value == 1)?;
+    fields.refuse_unless("suffix", " or send an empty text", |value| value == "")?;
+    fields.finish()?;
+    Ok(ApiRequest::Completion(CompletionRequest { prompt, options }))
+}
+
+/// A text, token ids, or a list of one of either.
+fn prompt(value: Value, path: &str) -> Result<CompletionPrompt, ApiError> {
+    const EXPECTED: &str = "a string, a list of token ids, or a list of one of these";
+    match value {
+        Value::String(text) => Ok(CompletionPrompt::Text(text)),
+        Value::Array(items) if items.iter().all(Value::is_number) => {
+            token_ids(&items, path).map(CompletionPrompt::Tokens)
+        }
+        Value::Array(mut items) if items.len() == 1 && path == "prompt" => {
+            prompt(items.remove(0), "prompt[0]")
+        }
+        Value::Array(items)
+            if path == "prompt" && items.iter().all(|item| item.is_string() || item.is_array()) =>
+        {
+            let message = format!(
+                "prompt must hold one prompt, not {}: send a request for each",
+                items.len()
+            );
+            Err(ApiError::invalid("prompt", message).with_code("unsupported_parameter"))
+        }
+        Value::Array(_) => Err(ApiError::invalid(path, format!("{path} must be {EXPECTED}"))),
+        other => Err(wrong_type(path.to_owned(), EXPECTED, &other)),
+    }
+}
+
+fn body(head: &ReplyHead, choices: &Value) -> Value {
+    json!({
+        "id": head.id,
+        "object": "text_completion",
+        "created": head.created,
+        "model": head.model,
+        "system_fingerprint": SYSTEM_FINGERPRINT,
+        "choices": choices,
+    })
+}
+
+fn choice(text: &str, reason: Option<FinishReason>) -> Value {
+    let reason = reason.map(openai::finish_reason);
+    json!([{"index": 0, "text": text, "logprobs": null, "finish_reason": reason}])
+}
+
+fn whole(head: &ReplyHead, answer: &Answer) -> Value {
+    let mut whole = body(head, &choice(&answer.text, Some(answer.reason)));
+    whole["usage"] = openai::usage(answer.usage);
+    whole
+}
+
+/// Writes chunks: one for each text, one with the reason of the end, then the usage if asked.
+struct CompletionStream {
+    head: ReplyHead,
+    usage: bool,
+}
+
+impl CompletionStream {
+    fn chunk(&self, choices: &Value, usage: Option<Usage>) -> Frame {
+        let mut chunk = body(&self.head, choices);
+        if self.usage {
+            chunk["usage"] = usage.map_or(Value::Null, openai::usage);
+        }
+        Frame::json(&chunk)
+    }
+}
+
+impl ReplyStream for CompletionStream {
+    fn start(&mut self) -> Vec<Frame> {
+        Vec::new()
+    }
+
+    fn event(&mut self, event: &Event) -> Vec<Frame> {
+        match event {
+            Event::Text(text) => vec![self.chunk(&choice(text, None), None)],
+            Event::Finished { reason, usage } => {
+                let mut frames = vec![self.chunk(&choice("", Some(*reason)), None)];
+                if self.usage {
+                    frames.push(self.chunk(&json!([]), Some(*usage)));
+                }
+                frames.push(Frame::done());
+                frames
+            }
+            Event::Failed(error) => vec![Frame::json(&openai::error(error))],
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! OpenAI Chat Completions, as clients of many programs speak it.
+
+use frank_chat::{Conversation, Message, Role};
+use serde_json::{Value, json};
+
+use super::Dialect;
+use super::openai::{self, SYSTEM_FINGERPRINT};
+use crate::error::ApiError;
+use crate::event::{Event, FinishReason, Usage};
+use crate::fields::{Fields, wrong_type};
+use crate::json;
+use crate::reply::{Answer, Frame, ReplyHead, ReplyStream};
+use crate::request::{ApiRequest, ChatRequest};
+
+pub(super) const DIALECT: Dialect = Dialect {
+    name: "openai_chat",
+    path: "/v1/chat/completions",
+    id_prefix: "chatcmpl-",
+    parse,
+    stream: |head, usage| Box::new(ChatStream { head, usage }),
+    whole,
+    error: openai::error,
+};
+
+fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
+    let mut fields = Fields::of_body(json::parse(body)?)?;
+    let conversation = conversation(&mut fields)?;
+    let max_tokens = max_tokens(&mut fields)?;
+    let options = openai::answer_options(&mut fields, max_tokens)?;
+    let text_only = |value: &Value| *value == json!(["text"]);
+    fields.refuse_unless("modalities", " or send [\"text\"]", text_only)?;
+    fields.refuse_unless("audio", "", |_| false)?;
+    fields.refuse_unless("prediction", "", |_| false)?;
+    fields.refuse_unless("web_search_options", "", |_| false)?;
+    fields.refuse_unless("logprobs", " or send false", |value| value == false)?;
+    fields.refuse_unless("top_logprobs", " or send 0", |value| value == 0)?;
+    fields.refuse_unless("verbosity", " or send \"medium\"", |value| value == "medium")?;
+    fields.finish()?;
+    Ok(ApiRequest::Chat(ChatRequest { conversation, options }))
+}
+
+/// The newer of the two names is the older one's replacement; both at once must agree.
+fn max_tokens(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
+    let (old, new) = (fields.amount("max_tokens")?, fields.amount("max_completion_tokens")?);
+    match (old, new) {
+        (Some(a), Some(b)) if a != b => Err(ApiError::invalid(
+            "max_tokens",
+            "max_tokens and max_completion_tokens differ; send one",
+        )),
+        _ => Ok(old.or(new)),
+    }
+}
+
+fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
+    let items = fields.required_list("messages")?;
+    if items.is_empty() {
+        return Err(ApiError::invalid("messages", "messages must hold at least one message"));
+    }
+    let messages =
+        items.into_iter().enumerate().map(|(i, item)| message(item, format!("messages[{i}]")));
+    Ok(Conversation { messages: messages.collect::<Result<_, _>>()? })
+}
+
+fn message(item: Value, path: String) -> Result<Message, ApiError> {
+    let mut fields = Fields::of(item, path)?;
+    let role = role(&mut fields)?;
+    let empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+    fields.refuse_unless("tool_calls", " or send an empty list", empty_list)?;
+    fields.refuse_unless("annotations", " or send an empty list", empty_list)?;
+    for name in ["refusal", "reasoning", "reasoning_content"] {
+        fields.refuse_unless(name, " or send an empty text", |value| value == "")?;
+    }
+    let content = content(&mut fields)?;
+    let name = fields.string("name")?;
+    fields.finish()?;
+    Ok(Message { role, content, name })
+}
+
+fn role(fields: &mut Fields) -> Result<Role, ApiError> {
+    match fields.required_string("role")?.as_str() {
+        "system" | "developer" => Ok(Role::System),
+        "user" => Ok(Role::User),
+        "assistant" => Ok(Role::Assistant),
+        other => {
+            let path = fields.path("role");
+            let message =
+                format!("{path} must be system, developer, user or assistant, not {other:?}");
+            Err(ApiError::invalid(path, message))
+        }
+    }
+}
+
+/// A text, or a list of text parts. Parts are joined by line breaks.
+fn content(fields: &mut Fields) -> Result<String, ApiError> {
+    let path = fields.path("content");
+    match fields.required("content")? {
+        Value::String(text) => Ok(text),
+        Value::Array(parts) => {
+            let texts = parts
+                .into_iter()
+                .enumerate()
+                .map(|(i, part)| text_part(part, format!("{path}[{i}]")));
+            Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
+        }
+        other => Err(wrong_type(path, "a string or a list of text parts", &other)),
+    }
+}
+
+fn text_part(part: Value, path: String) -> Result<String, ApiError> {
+    let mut fields = Fields::of(part, path)?;
+    let kind = fields.string("type")?.unwrap_or_default();
+    if kind != "text" {
+        let path = fields.path("type");
+        let message = format!("{path} must be \"text\", not {kind:?}: this model reads only text");
+        return Err(ApiError::invalid(path, message).with_code("unsupported_parameter"));
+    }
+    let text = fields.required_string("text")?;
+    // Where a vendor's cache should end a prefix.
+    fields.ignore(&["cache_control"]);
+    fields.finish()?;
+    Ok(text)
+}
+
+fn whole(head: &ReplyHead, answer: &Answer) -> Value {
+    json!({
+        "id": head.id,
+        "object": "chat.completion",
+        "created": head.created,
+        "model": head.model,
+        "system_fingerprint": SYSTEM_FINGERPRINT,
+        "choices": [{
+            "index": 0,
+            "message": {"role": "assistant", "content": answer.text, "refusal": null},
+            "logprobs": null,
+            "finish_reason": openai::finish_reason(answer.reason),
+        }],
+        "usage": openai::usage(answer.usage),
+    })
+}
+
+/// Writes chunks: one with the role, one for each text, one with the reason of the end, then the usage if asked.
+struct ChatStream {
+    head: ReplyHead,
+    usage: bool,
+}
+
+impl ChatStream {
+    fn chunk(&self, choices: &Value, usage: Option<Usage>) -> Frame {
+        let mut chunk = json!({
+            "id": self.head.id,
+            "object": "chat.completion.chunk",
+            "created": self.head.created,
+            "model": self.head.model,
+            "system_fingerprint": SYSTEM_FINGERPRINT,
+            "choices": choices,
+        });
+        if self.usage {
+            chunk["usage"] = usage.map_or(Value::Null, openai::usage);
+        }
+        Frame::json(&chunk)
+    }
+
+    fn delta(&self, delta: &Value, reason: Option<FinishReason>) -> Frame {
+        let reason = reason.map(openai::finish_reason);
+        let choices =
+            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason}]);
+        self.chunk(&choices, None)
+    }
+}
+
+impl ReplyStream for ChatStream {
+    fn start(&mut self) -> Vec<Frame> {
+        vec![self.delta(&json!({"role": "assistant", "content": ""}), None)]
+    }
+
+    fn event(&mut self, event: &Event) -> Vec<Frame> {
+        match event {
+            Event::Text(text) => vec![self.delta(&json!({"content": text}), None)],
+            Event::Finished { reason, usage } => {
+                let mut frames = vec![self.delta(&json!({}), Some(*reason))];
+                if self.usage {
+                    frames.push(self.chunk(&json!([]), Some(*usage)));
+                }
+                frames.push(Frame::done());
+                frames
+            }
+            Event::Failed(error) => vec![Frame::json(&openai::error(error))],
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Dialects read what clients send and write what they expect.
+
+mod models;
+mod requests;
+mod transcripts;
+
+use frank_api::{DIALECTS, Dialect};
+
+fn dialect(name: &str) -> &'static Dialect {
+    DIALECTS.iter().find(|dialect| dialect.name == name).expect("the table has this dialect")
+}

@@ -1,0 +1,361 @@
+//! What the dialects accept, clamp, ignore and refuse.
+
+use frank_api::{
+    ApiError, ApiRequest, ChatRequest, CompletionPrompt, CompletionRequest, Delivery, ErrorKind,
+};
+use frank_chat::{Message, Role};
+use serde_json::{Value, json};
+
+use crate::dialect;
+
+fn parse_chat(body: &Value) -> Result<ChatRequest, ApiError> {
+    match (dialect("openai_chat").parse)(body.to_string().as_bytes())? {
+        ApiRequest::Chat(request) => Ok(request),
+        ApiRequest::Completion(_) => panic!("a chat dialect gave a completion"),
+    }
+}
+
+fn parse_completion(body: &Value) -> Result<CompletionRequest, ApiError> {
+    match (dialect("completions").parse)(body.to_string().as_bytes())? {
+        ApiRequest::Completion(request) => Ok(request),
+        ApiRequest::Chat(_) => panic!("a completion dialect gave a chat"),
+    }
+}
+
+/// A chat request with `extra` fields.
+fn chat_with(extra: Value) -> Value {
+    let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}]});
+    let Value::Object(extra) = extra else { panic!("extra fields are an object") };
+    body.as_object_mut().expect("the body is an object").extend(extra);
+    body
+}
+
+fn accepted(extra: Value) -> ChatRequest {
+    let body = chat_with(extra);
+    parse_chat(&body).unwrap_or_else(|error| panic!("{body}: {error}"))
+}
+
+/// Checks that a chat request with `extra` is a 400 that blames `param` and says `says`.
+fn refused(extra: Value, param: &str, says: &str) {
+    let body = chat_with(extra);
+    let error = parse_chat(&body).expect_err(&format!("{body} is refused"));
+    assert_eq!(
+        (error.kind, error.param.as_deref()),
+        (ErrorKind::InvalidRequest, Some(param)),
+        "{body}: {error}"
+    );
+    assert!(error.message.contains(says), "{body}: {error}");
+}
+
+#[test]
+fn null_is_absent_for_every_parameter() {
+    let names = [
+        "model",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "repeat_penalty",
+        "repetition_penalty",
+        "repeat_last_n",
+        "presence_penalty",
+        "frequency_penalty",
+        "seed",
+        "stop",
+        "stream",
+        "stream_options",
+        "max_tokens",
+        "max_completion_tokens",
+        "min_tokens",
+        "ignore_eos",
+        "tools",
+        "tool_choice",
+        "functions",
+        "function_call",
+        "response_format",
+        "logit_bias",
+        "logprobs",
+        "top_logprobs",
+        "n",
+        "user",
+        "metadata",
+        "store",
+        "audio",
+        "modalities",
+        "prediction",
+        "parallel_tool_calls",
+        "service_tier",
+        "verbosity",
+        "a_name_of_the_future",
+    ];
+    for name in names {
+        let mut extra = json!({});
+        extra[name] = Value::Null;
+        let request = accepted(extra);
+        let mut plain = accepted(json!({}));
+        if name == "model" {
+            plain.options.model = None;
+        }
+        assert_eq!(request, plain, "{name}");
+    }
+    let error = parse_chat(&json!({"messages": null})).unwrap_err();
+    assert_eq!(error.message, "messages is required");
+}
+
+#[test]
+fn sampling_parameters_are_read_and_bounded() {
+    let request = accepted(json!({
+        "temperature": 0.5, "top_p": 1, "top_k": 40, "min_p": 0.05, "repeat_penalty": 1.1, "repeat_last_n": 32,
+        "presence_penalty": -1, "frequency_penalty": 2, "seed": -7,
+    }));
+    let sampling = request.options.sampling;
+    assert_eq!(sampling.temperature, Some(0.5));
+    assert_eq!((sampling.top_p, sampling.top_k, sampling.min_p), (Some(1.0), Some(40), Some(0.05)));
+    assert_eq!((sampling.repeat_penalty, sampling.repeat_last_n), (Some(1.1), Some(32)));
+    assert_eq!((sampling.presence_penalty, sampling.frequency_penalty), (Some(-1.0), Some(2.0)));
+    assert_eq!(sampling.seed, Some((-7_i64).cast_unsigned()));
+    assert_eq!(accepted(json!({"top_k": -1})).options.sampling.top_k, Some(0));
+    assert_eq!(
+        accepted(json!({"repetition_penalty": 1.5})).options.sampling.repeat_penalty,
+        Some(1.5)
+    );
+    refused(json!({"temperature": -0.1}), "temperature", "must be from 0 to 2, not -0.1");
+    refused(json!({"temperature": 2.1}), "temperature", "must be from 0 to 2");
+    refused(json!({"top_p": 1.5}), "top_p", "must be from 0 to 1");
+    refused(json!({"top_k": -2}), "top_k", "must be from -1");
+    refused(json!({"top_k": 1.5}), "top_k", "must be an integer");
+    refused(json!({"repeat_penalty": 0}), "repeat_penalty", "must be from 0.01");
+    refused(
+        json!({"repeat_penalty": 1.1, "repetition_penalty": 1.2}),
+        "repetition_penalty",
+        "differ",
+    );
+    refused(json!({"seed": "7"}), "seed", "must be an integer, not a string");
+    refused(json!({"temperature": "hot"}), "temperature", "must be a number, not a string");
+    refused(json!({"stream": 1}), "stream", "must be true or false, not a number");
+}
+
+#[test]
+fn max_tokens_of_nothing_is_refused_and_a_huge_one_is_taken() {
+    for name in ["max_tokens", "max_completion_tokens"] {
+        let with = |value: Value| {
+            let mut extra = json!({});
+            extra[name] = value;
+            extra
+        };
+        for nothing in [json!(0), json!(-1), json!(i64::MIN)] {
+            refused(with(nothing), name, "must be at least 1");
+        }
+        refused(with(json!(1.5)), name, "must be an integer");
+        refused(with(json!("5")), name, "must be an integer");
+        assert_eq!(accepted(with(json!(1))).options.max_tokens, Some(1));
+        assert_eq!(accepted(with(json!(1_000_000_000))).options.max_tokens, Some(1_000_000_000));
+        assert_eq!(accepted(with(json!(u64::MAX))).options.max_tokens, Some(u64::MAX));
+    }
+    assert_eq!(accepted(json!({})).options.max_tokens, None);
+    assert_eq!(
+        accepted(json!({"max_tokens": 5, "max_completion_tokens": 5})).options.max_tokens,
+        Some(5)
+    );
+    refused(json!({"max_tokens": 5, "max_completion_tokens": 6}), "max_tokens", "differ");
+}
+
+#[test]
+fn stop_is_a_text_or_up_to_sixteen() {
+    let stops = |value: Value| accepted(json!({"stop": value})).options.stop;
+    assert_eq!(stops(json!("\n")), ["\n"]);
+    assert_eq!(stops(json!(["a", "b"])), ["a", "b"]);
+    assert!(stops(json!([])).is_empty());
+    assert_eq!(stops(json!(vec!["x"; 16])).len(), 16);
+    refused(json!({"stop": vec!["x"; 17]}), "stop", "at most 16 texts, not 17");
+    refused(json!({"stop": ["a", ""]}), "stop[1]", "must not be empty");
+    refused(json!({"stop": [3]}), "stop[0]", "must be a string, not a number");
+    refused(json!({"stop": {}}), "stop", "must be a string or a list of strings, not an object");
+    refused(json!({"stop": "x".repeat(5000)}), "stop[0]", "at most 4096 bytes");
+}
+
+#[test]
+fn usage_in_a_stream_only_when_asked() {
+    let delivery = |extra: Value| accepted(extra).options.delivery;
+    assert_eq!(delivery(json!({})), Delivery::Whole);
+    assert_eq!(delivery(json!({"stream": true})), Delivery::Stream { usage: false });
+    let asked = json!({"stream": true, "stream_options": {"include_usage": true, "include_obfuscation": false}});
+    assert_eq!(delivery(asked), Delivery::Stream { usage: true });
+    assert_eq!(delivery(json!({"stream_options": {"include_usage": true}})), Delivery::Whole);
+    refused(json!({"stream_options": {"every": 5}}), "stream_options.every", "unknown parameter");
+}
+
+#[test]
+fn parameters_that_cannot_be_honoured_are_named() {
+    let tool = json!([{"type": "function", "function": {"name": "f"}}]);
+    for (name, value) in [
+        ("tools", tool.clone()),
+        ("functions", tool),
+        ("tool_choice", json!("required")),
+        ("function_call", json!({"name": "f"})),
+        ("response_format", json!({"type": "json_object"})),
+        ("logprobs", json!(true)),
+        ("top_logprobs", json!(3)),
+        ("logit_bias", json!({"5": 1})),
+        ("n", json!(2)),
+        ("audio", json!({"voice": "x"})),
+        ("modalities", json!(["text", "audio"])),
+        ("prediction", json!({"type": "content", "content": "x"})),
+        ("store", json!(true)),
+        ("verbosity", json!("low")),
+        ("return_token_ids", json!(true)),
+        ("min_tokens", json!(5)),
+        ("web_search_options", json!({})),
+    ] {
+        let mut extra = json!({});
+        extra[name] = value;
+        refused(extra, name, "is not supported: leave it out");
+    }
+    refused(json!({"mirostat": 2}), "mirostat", "unknown parameter: mirostat");
+}
+
+#[test]
+fn values_and_hints_that_change_nothing_are_taken() {
+    let plain = accepted(json!({}));
+    for extra in [
+        json!({"tools": [], "tool_choice": "auto", "parallel_tool_calls": true, "functions": []}),
+        json!({"response_format": {"type": "text"}, "logprobs": false, "top_logprobs": 0, "logit_bias": {}, "n": 1}),
+        json!({"user": "u", "metadata": {"a": "b"}, "store": false, "service_tier": "auto"}),
+        json!({"safety_identifier": "x", "prompt_cache_key": "y", "cache_prompt": false, "modalities": ["text"]}),
+        json!({"reasoning_effort": "low", "verbosity": "medium", "return_token_ids": false, "min_tokens": 0}),
+    ] {
+        assert_eq!(accepted(extra), plain);
+    }
+}
+
+#[test]
+fn load_generators_can_ask_for_an_exact_number_of_tokens() {
+    let request = accepted(json!({"ignore_eos": true, "min_tokens": 8, "max_tokens": 8}));
+    assert!(request.options.ignore_end);
+    refused(
+        json!({"ignore_eos": true, "min_tokens": 9, "max_tokens": 8}),
+        "min_tokens",
+        "not supported",
+    );
+    refused(
+        json!({"ignore_eos": true, "min_tokens": 8, "stop": "x"}),
+        "min_tokens",
+        "not supported",
+    );
+}
+
+#[test]
+fn text_parts_are_the_same_as_a_text_in_every_role() {
+    for (role, expected) in [
+        ("system", Role::System),
+        ("developer", Role::System),
+        ("user", Role::User),
+        ("assistant", Role::Assistant),
+    ] {
+        let with = |content: Value| json!({"messages": [{"role": role, "content": content}]});
+        let message = |content: &str| Message::new(expected, content);
+        let parsed = |content: Value| parse_chat(&with(content)).unwrap().conversation.messages;
+        assert_eq!(parsed(json!("a")), [message("a")]);
+        assert_eq!(parsed(json!([{"type": "text", "text": "a"}])), [message("a")]);
+        let parts = json!([{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+            {"type": "text", "text": "b"}]);
+        assert_eq!(parsed(parts), [message("a\nb")]);
+    }
+}
+
+#[test]
+fn messages_that_cannot_be_read_are_named_by_their_place() {
+    let refused = |messages: Value, param: &str, says: &str| {
+        let error = parse_chat(&json!({"messages": messages})).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some(param), "{messages}: {error}");
+        assert!(error.message.contains(says), "{messages}: {error}");
+    };
+    let ok = json!({"role": "user", "content": "x"});
+    refused(json!([]), "messages", "at least one");
+    refused(json!("x"), "messages", "must be a list, not a string");
+    refused(json!([ok, "x"]), "messages[1]", "must be an object, not a string");
+    refused(json!([ok, {"content": "x"}]), "messages[1].role", "is required");
+    refused(json!([{"role": "robot", "content": "x"}]), "messages[0].role", "not \"robot\"");
+    refused(json!([{"role": "user"}]), "messages[0].content", "is required");
+    refused(
+        json!([{"role": "user", "content": 5}]),
+        "messages[0].content",
+        "a string or a list of text parts",
+    );
+    refused(
+        json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]),
+        "messages[0].content[0].type",
+        "must be \"text\", not \"image_url\"",
+    );
+    refused(
+        json!([{"role": "tool", "content": "x", "tool_call_id": "1"}]),
+        "messages[0].role",
+        "not \"tool\"",
+    );
+    let calls = json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}]);
+    refused(calls, "messages[0].tool_calls", "not supported");
+    refused(
+        json!([{"role": "user", "content": "x", "weight": 1}]),
+        "messages[0].weight",
+        "unknown parameter",
+    );
+}
+
+#[test]
+fn history_as_clients_send_it_back_is_taken() {
+    let message = json!({"role": "assistant", "content": "x", "name": "bot", "refusal": null, "tool_calls": null,
+        "function_call": null, "audio": null, "annotations": [], "reasoning_content": ""});
+    let request = parse_chat(&json!({"messages": [message]})).unwrap();
+    assert_eq!(request.conversation.messages[0].name.as_deref(), Some("bot"));
+}
+
+#[test]
+fn bodies_that_are_not_json_objects_are_refused() {
+    let parse = dialect("openai_chat").parse;
+    for (body, says) in [
+        ("", "not JSON"),
+        ("{", "line 1"),
+        ("[1]", "must be an object, not a list"),
+        ("{\"messages\": [}", "line 1 column 15"),
+        ("\u{FEFF}{}", "not JSON"),
+    ] {
+        let error = parse(body.as_bytes()).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::InvalidRequest);
+        assert!(error.message.contains(says), "{body:?}: {error}");
+    }
+    assert!(parse(b"{\"a\": \"\xFF\"}").is_err());
+}
+
+#[test]
+fn completions_take_a_text_or_token_ids() {
+    let prompt = |value: Value| parse_completion(&json!({"prompt": value})).unwrap().prompt;
+    assert_eq!(prompt(json!("Once")), CompletionPrompt::Text("Once".to_owned()));
+    assert_eq!(prompt(json!(["Once"])), CompletionPrompt::Text("Once".to_owned()));
+    assert_eq!(prompt(json!([1, 2])), CompletionPrompt::Tokens(vec![1, 2]));
+    assert_eq!(prompt(json!([[1, 2]])), CompletionPrompt::Tokens(vec![1, 2]));
+    let refused = |body: Value, param: &str, says: &str| {
+        let error = parse_completion(&body).unwrap_err();
+        assert_eq!(error.param.as_deref(), Some(param), "{body}: {error}");
+        assert!(error.message.contains(says), "{body}: {error}");
+    };
+    refused(json!({}), "prompt", "is required");
+    refused(json!({"prompt": ["a", "b"]}), "prompt", "one prompt, not 2");
+    refused(json!({"prompt": [[1], [2]]}), "prompt", "one prompt, not 2");
+    refused(json!({"prompt": [1, "a"]}), "prompt", "a list of token ids");
+    refused(json!({"prompt": [[["x"]]]}), "prompt[0]", "a list of token ids");
+    refused(json!({"prompt": [1, -1]}), "prompt[1]", "must be a token id, not -1");
+    refused(json!({"prompt": [1.5]}), "prompt[0]", "must be a token id");
+    refused(json!({"prompt": true}), "prompt", "not a boolean");
+    for (name, value) in [
+        ("echo", json!(true)),
+        ("best_of", json!(2)),
+        ("suffix", json!("x")),
+        ("logprobs", json!(1)),
+    ] {
+        let mut body = json!({"prompt": "x"});
+        body[name] = value;
+        refused(body, name, "not supported");
+    }
+    let harmless = json!({"prompt": "x", "echo": false, "best_of": 1, "suffix": null, "logprobs": null, "n": 1});
+    assert!(parse_completion(&harmless).is_ok());
+}

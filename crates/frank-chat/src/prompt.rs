@@ -1,0 +1,22 @@
+//! A rendered prompt: text in which only the template's own control tokens can be read as such.
+
+/// The text a chat template made of a conversation.
+///
+/// Wherever text that came from a message could be read as (part of) a control token, a `guard` stands
+/// inside it. A tokenizer first cuts `text` at the control-token texts, which a guarded one no longer
+/// equals, then removes every `guard` from the pieces between and encodes those as plain text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// The rendered text, guards included.
+    pub text: String,
+    /// A Unicode noncharacter (U+FDD0 to U+FDEF) that stands in `text` only as a guard.
+    pub guard: char,
+}
+
+impl Prompt {
+    /// The text as a reader sees it: every guard removed.
+    #[must_use]
+    pub fn plain_text(&self) -> String {
+        self.text.replace(self.guard, "")
+    }
+}

@@ -1,0 +1,4 @@
+//! The step loop over a model that follows a script.
+
+mod requests;
+mod script;

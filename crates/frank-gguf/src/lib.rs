@@ -1,0 +1,22 @@
+//! GGUF file format: header, tensor table, split files, quant block layouts and their scalar reference.
+//!
+//! Never opens a file, starts a thread or knows a model: it reads bytes from a reader it is given, treats every count
+//! and offset in them as a claim by a stranger, and refuses what does not add up by the name of the key or tensor.
+
+mod error;
+mod header;
+mod layout;
+mod metadata;
+mod model_header;
+pub mod quant;
+mod source;
+mod split;
+mod tensor;
+
+pub use error::GgufError;
+pub use header::{ALIGNMENT_DEFAULT, Header};
+pub use layout::{TypeLayout, type_id, type_layout};
+pub use metadata::{Array, Metadata, Value};
+pub use model_header::{ModelHeader, PartHeader};
+pub use split::{PartName, SplitInfo, parse_part_name, part_name};
+pub use tensor::TensorInfo;

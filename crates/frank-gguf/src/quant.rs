@@ -1,0 +1,65 @@
+//! Quant types that can be loaded: the scalar reference that every kernel is tested against. Never fast.
+//!
+//! One file for each type and one line in [`QUANTS`]. Rounding is ggml's, so that files made here and there are equal.
+
+mod f16;
+mod f32;
+mod q4_1;
+mod q8_0;
+
+use crate::layout::TypeLayout;
+
+/// Writes the values of whole blocks: `(blocks, values)`. Asserts that the lengths agree.
+pub type Dequantize = fn(&[u8], &mut [f32]);
+
+/// Appends the blocks of whole blocks of values: `(values, blocks)`. Asserts that the length is a multiple of the block.
+pub type Quantize = fn(&[f32], &mut Vec<u8>);
+
+/// A tensor type with its reference routines.
+#[derive(Debug, Clone, Copy)]
+pub struct QuantType {
+    /// The type's id in the tensor table.
+    pub id: u32,
+    /// Its name and block size.
+    pub layout: TypeLayout,
+    /// From blocks to values.
+    pub dequantize: Dequantize,
+    /// From values to blocks; `None` where making the type needs more than the values.
+    pub quantize: Option<Quantize>,
+}
+
+/// Every type that can be loaded.
+pub static QUANTS: &[QuantType] = &[f32::QUANT, f16::QUANT, q4_1::QUANT, q8_0::QUANT];
+
+/// The entry of a type id in [`QUANTS`].
+#[must_use]
+pub fn quant_type(id: u32) -> Option<&'static QuantType> {
+    QUANTS.iter().find(|quant| quant.id == id)
+}
+
+/// Pairs of one block's bytes and its values. Asserts that there are as many of one as of the other.
+fn blocks<'a, const BYTES: usize, const VALUES: usize>(
+    bytes: &'a [u8],
+    values: &'a mut [f32],
+) -> impl Iterator<Item = (&'a [u8; BYTES], &'a mut [f32; VALUES])> {
+    let (blocks, bytes_rest) = bytes.as_chunks::<BYTES>();
+    let (rows, values_rest) = values.as_chunks_mut::<VALUES>();
+    assert!(
+        bytes_rest.is_empty() && values_rest.is_empty(),
+        "whole blocks of {BYTES} bytes and {VALUES} values"
+    );
+    assert_eq!(blocks.len(), rows.len(), "as many blocks as rows of {VALUES} values");
+    blocks.iter().zip(rows)
+}
+
+/// The values of each block. Asserts that no value is left over.
+fn rows<const VALUES: usize>(values: &[f32]) -> &[[f32; VALUES]] {
+    let (rows, rest) = values.as_chunks::<VALUES>();
+    assert!(rest.is_empty(), "{} values are not a multiple of {VALUES}", values.len());
+    rows
+}
+
+/// The f16 in two bytes, as f32.
+fn f16_at(low: u8, high: u8) -> f32 {
+    half::f16::from_le_bytes([low, high]).to_f32()
+}

@@ -1,0 +1,15 @@
+//! References, sources, verified download, the model store, and opening model files. Never tensor maths.
+
+pub mod digest;
+pub mod fetch;
+pub mod model_file;
+pub mod reference;
+mod sources;
+pub mod store;
+
+pub use digest::Sha256;
+pub use fetch::{Expected, FailureKind, FetchError, Progress, Stage};
+pub use model_file::{ModelFile, OpenError};
+pub use reference::{Package, PipReference, Reference, ReferenceError};
+pub use sources::pip::PipError;
+pub use store::Store;

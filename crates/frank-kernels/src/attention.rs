@@ -1,0 +1,722 @@
+//! Causal attention over a paged KV cache, and the writing of keys and values into it.
+//!
+//! A block of the cache holds [`KV_BLOCK`] positions: keys as `[n_head_kv, head_dim, KV_BLOCK]`, so that a register
+//! holds one component of 16 positions, and values as `[n_head_kv, KV_BLOCK, head_dim]`.
+//!
+//! Order of sums, for each query head: positions are taken in spans of 256 absolute positions. A score is a chain of
+//! fused multiply-adds over the head's components in order, then times the scale. A span's weights are `exp(score -
+//! max)`, summed in 16 lanes; its output is a chain of fused multiply-adds over its positions in order. Spans are
+//! merged in order. Nothing depends on the other rows of the batch or on which blocks hold the positions.
+
+use half::f16;
+
+use crate::cpu::{Isa, for_each_isa, isa};
+use crate::disjoint::Disjoint;
+use crate::elementwise::{LANES, sum_lanes};
+use crate::exp::exp;
+use crate::pool::Pool;
+
+/// Positions of a block of the cache.
+const KV_BLOCK: usize = 32;
+
+/// Positions whose weights share one maximum.
+const SPAN: usize = 256;
+
+/// Largest head that a task's scratch holds.
+const HEAD_DIM_MAX: usize = 256;
+
+/// Query heads that read a block of keys together.
+const HEAD_TILE: usize = 4;
+
+/// How keys and values are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KvType {
+    /// 32-bit floats.
+    F32,
+    /// 16-bit floats, rounded to nearest even.
+    F16,
+}
+
+impl KvType {
+    /// Bytes of one stored value.
+    #[must_use]
+    pub fn value_bytes(self) -> usize {
+        match self {
+            Self::F32 => size_of::<f32>(),
+            Self::F16 => size_of::<f16>(),
+        }
+    }
+}
+
+/// Sizes of an attention layer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AttentionShape {
+    /// Query heads; a multiple of `n_head_kv`.
+    pub n_head: usize,
+    /// Key and value heads.
+    pub n_head_kv: usize,
+    /// Components of a head: a multiple of 16, at most 256.
+    pub head_dim: usize,
+    /// Factor of the scores, usually `1 / sqrt(head_dim)`.
+    pub scale: f32,
+}
+
+impl AttentionShape {
+    /// Positions of one block of the cache.
+    pub const BLOCK_TOKENS: usize = KV_BLOCK;
+
+    /// Whether the kernels take this shape.
+    #[must_use]
+    pub fn is_supported(&self) -> bool {
+        let heads =
+            self.n_head_kv > 0 && self.n_head > 0 && self.n_head.is_multiple_of(self.n_head_kv);
+        heads
+            && self.head_dim > 0
+            && self.head_dim.is_multiple_of(LANES)
+            && self.head_dim <= HEAD_DIM_MAX
+    }
+
+    /// Values of one block of keys, and of one block of values.
+    fn block_values(&self) -> usize {
+        self.n_head_kv * self.head_block_values()
+    }
+
+    fn head_block_values(&self) -> usize {
+        KV_BLOCK * self.head_dim
+    }
+}
+
+/// Keys and values of one layer, all blocks: `[n_blocks, block]` each.
+#[derive(Debug, Clone, Copy)]
+pub struct KvLayer<'a> {
+    /// Keys.
+    pub k: &'a [u8],
+    /// Values.
+    pub v: &'a [u8],
+    /// How keys are stored.
+    pub k_type: KvType,
+    /// How values are stored.
+    pub v_type: KvType,
+}
+
+/// As [`KvLayer`], to write.
+#[derive(Debug)]
+pub struct KvLayerMut<'a> {
+    /// Keys.
+    pub k: &'a mut [u8],
+    /// Values.
+    pub v: &'a mut [u8],
+    /// How keys are stored.
+    pub k_type: KvType,
+    /// How values are stored.
+    pub v_type: KvType,
+}
+
+/// Writes one row's keys and values, `[n_head_kv, head_dim]` each, to `position` of the sequence with `table`.
+///
+/// # Panics
+/// When the table has no block for the position or a length does not fit.
+pub fn store_kv(
+    shape: &AttentionShape,
+    kv: &mut KvLayerMut<'_>,
+    table: &[u32],
+    position: u32,
+    k: &[f32],
+    v: &[f32],
+) {
+    let position = position as usize;
+    let (block, slot) = (table[position / KV_BLOCK] as usize, position % KV_BLOCK);
+    let first = block * shape.block_values();
+    let heads = k.chunks_exact(shape.head_dim).zip(v.chunks_exact(shape.head_dim));
+    for (head, (k, v)) in heads.enumerate() {
+        let head_first = first + head * shape.head_block_values();
+        store(kv.k_type, kv.k, head_first + slot, KV_BLOCK, k);
+        store(kv.v_type, kv.v, head_first + slot * shape.head_dim, 1, v);
+    }
+}
+
+/// Writes `values` to every `stride`-th place from `first` on.
+fn store(kv_type: KvType, to: &mut [u8], first: usize, stride: usize, values: &[f32]) {
+    match kv_type {
+        KvType::F32 => {
+            store_as(bytemuck::cast_slice_mut::<u8, f32>(to), first, stride, values, |x| x)
+        }
+        KvType::F16 => {
+            store_as(bytemuck::cast_slice_mut::<u8, f16>(to), first, stride, values, f16::from_f32)
+        }
+    }
+}
+
+fn store_as<T>(
+    to: &mut [T],
+    first: usize,
+    stride: usize,
+    values: &[f32],
+    convert: impl Fn(f32) -> T,
+) {
+    for (place, &value) in to[first..].iter_mut().step_by(stride).zip(values) {
+        *place = convert(value);
+    }
+}
+
+/// Rows of queries: where each stands and which blocks its sequence has.
+#[derive(Debug, Clone, Copy)]
+pub struct Queries<'a> {
+    /// `[n_rows, n_head, head_dim]`.
+    pub q: &'a [f32],
+    /// Position of each row; it attends to itself and all before.
+    pub positions: &'a [u32],
+    /// Index into `block_tables` of each row.
+    pub sequences: &'a [usize],
+    /// Blocks of each sequence.
+    pub block_tables: &'a [&'a [u32]],
+}
+
+/// Attention of each query row over its sequence, written to `out`, `[n_rows, n_head, head_dim]`.
+///
+/// # Panics
+/// When the shape is not supported or a length does not fit.
+pub fn attention(
+    pool: &mut Pool,
+    shape: &AttentionShape,
+    queries: Queries<'_>,
+    kv: KvLayer<'_>,
+    out: &mut [f32],
+) {
+    attention_with(isa(), pool, shape, queries, kv, out);
+}
+
+pub(crate) fn attention_with(
+    isa: Isa,
+    pool: &mut Pool,
+    shape: &AttentionShape,
+    queries: Queries<'_>,
+    kv: KvLayer<'_>,
+    out: &mut [f32],
+) {
+    assert!(shape.is_supported(), "{shape:?}");
+    let row = shape.n_head * shape.head_dim;
+    let n_rows = queries.positions.len();
+    assert!(queries.q.len() == n_rows * row && out.len() == n_rows * row, "{n_rows} rows of {row}");
+    let group = shape.n_head / shape.n_head_kv;
+    // A task is up to HEAD_TILE query heads of one row that share a key head.
+    let tiles = group.div_ceil(HEAD_TILE);
+    let out = Disjoint::new(out);
+    // Late rows of a prompt see more positions, so they come first.
+    pool.run(n_rows * shape.n_head_kv * tiles, &|task| {
+        let (row_index, part) =
+            (n_rows - 1 - task / (shape.n_head_kv * tiles), task % (shape.n_head_kv * tiles));
+        let (head_kv, tile) = (part / tiles, part % tiles);
+        let n_heads = HEAD_TILE.min(group - tile * HEAD_TILE);
+        let first = row_index * row + (head_kv * group + tile * HEAD_TILE) * shape.head_dim;
+        let q = &queries.q[first..][..n_heads * shape.head_dim];
+        // SAFETY: each task writes the heads that it alone computes.
+        let out = unsafe { out.range_mut(first, n_heads * shape.head_dim) };
+        let table = queries.block_tables[queries.sequences[row_index]];
+        let head = HeadCache {
+            isa,
+            shape,
+            kv,
+            table,
+            head_kv,
+            n_positions: queries.positions[row_index] as usize + 1,
+        };
+        head.attend(q, out);
+    });
+}
+
+/// One key head's cache of one sequence, as far as a row sees it.
+struct HeadCache<'a> {
+    isa: Isa,
+    shape: &'a AttentionShape,
+    kv: KvLayer<'a>,
+    table: &'a [u32],
+    head_kv: usize,
+    n_positions: usize,
+}
+
+/// Scores, then weights, of a span for each head of a tile.
+type SpanWeights = [[f32; SPAN]; HEAD_TILE];
+
+/// Maximum and sum of weights of what was merged so far.
+#[derive(Clone, Copy)]
+struct Running {
+    max: f32,
+    sum: f32,
+}
+
+impl HeadCache<'_> {
+    /// `q` and `out` are `[n_heads, head_dim]` with at most [`HEAD_TILE`] heads.
+    fn attend(&self, q: &[f32], out: &mut [f32]) {
+        let head_dim = self.shape.head_dim;
+        let n_heads = q.len() / head_dim;
+        let mut weights: SpanWeights = [[0.0; SPAN]; HEAD_TILE];
+        let mut span_out = [0.0; HEAD_TILE * HEAD_DIM_MAX];
+        let span_out = &mut span_out[..q.len()];
+        let mut running = [Running { max: f32::NEG_INFINITY, sum: 0.0 }; HEAD_TILE];
+        for span_first in (0..self.n_positions).step_by(SPAN) {
+            let n_valid = SPAN.min(self.n_positions - span_first);
+            let blocks = &self.table[span_first / KV_BLOCK..][..n_valid.div_ceil(KV_BLOCK)];
+            for (i, &block) in blocks.iter().enumerate() {
+                let k = self.head_block(self.kv.k, self.kv.k_type, block);
+                score_block(self.isa, self.kv.k_type, q, k, &mut weights[..n_heads], i * KV_BLOCK);
+            }
+            let mut span = [Running { max: 0.0, sum: 0.0 }; HEAD_TILE];
+            for (weights, span) in weights[..n_heads].iter_mut().zip(&mut span) {
+                soften(self.isa, weights, n_valid, self.shape.scale, span);
+            }
+            span_out.fill(0.0);
+            for (i, &block) in blocks.iter().enumerate() {
+                let n_valid = KV_BLOCK.min(n_valid - i * KV_BLOCK);
+                let v = self.head_block(self.kv.v, self.kv.v_type, block);
+                let v = &v[..n_valid * head_dim * self.kv.v_type.value_bytes()];
+                add_values(
+                    self.isa,
+                    self.kv.v_type,
+                    v,
+                    &weights[..n_heads],
+                    i * KV_BLOCK,
+                    span_out,
+                );
+            }
+            let heads = out.chunks_exact_mut(head_dim).zip(span_out.chunks_exact(head_dim));
+            for ((out, span_out), (running, span)) in heads.zip(running.iter_mut().zip(span)) {
+                merge(running, span, out, span_out);
+            }
+        }
+        for (out, running) in out.chunks_exact_mut(head_dim).zip(running) {
+            let inverse = 1.0 / running.sum;
+            out.iter_mut().for_each(|x| *x *= inverse);
+        }
+    }
+
+    fn head_block<'b>(&self, bytes: &'b [u8], kv_type: KvType, block: u32) -> &'b [u8] {
+        let values = self.shape.head_block_values();
+        let first = block as usize * self.shape.block_values() + self.head_kv * values;
+        &bytes[first * kv_type.value_bytes()..][..values * kv_type.value_bytes()]
+    }
+}
+
+/// Turns scores into weights relative to their maximum; places past `n_valid` weigh nothing.
+fn soften(isa: Isa, scores: &mut [f32; SPAN], n_valid: usize, scale: f32, span: &mut Running) {
+    soften_span(isa, scores, n_valid, scale, span);
+}
+
+for_each_isa! {
+    fn soften_span(scores: &mut [f32; SPAN], n_valid: usize, scale: f32, span: &mut Running) = soften_body
+}
+
+#[inline(always)]
+fn soften_body(scores: &mut [f32; SPAN], n_valid: usize, scale: f32, span: &mut Running) {
+    let (valid, rest) = scores.split_at_mut(n_valid);
+    rest.fill(f32::NEG_INFINITY);
+    valid.iter_mut().for_each(|s| *s *= scale);
+    let mut max_lanes = [f32::NEG_INFINITY; LANES];
+    let (chunks, _) = scores.as_chunks_mut::<LANES>();
+    for chunk in &*chunks {
+        for l in 0..LANES {
+            max_lanes[l] = max_lanes[l].max(chunk[l]);
+        }
+    }
+    let max = max_lanes.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    let mut sum = [0.0; LANES];
+    for chunk in chunks {
+        for l in 0..LANES {
+            chunk[l] = exp(chunk[l] - max);
+            sum[l] += chunk[l];
+        }
+    }
+    *span = Running { max, sum: sum_lanes(sum) };
+}
+
+/// Joins a span to what came before: both are brought to the larger maximum.
+fn merge(running: &mut Running, span: Running, out: &mut [f32], span_out: &[f32]) {
+    let max = running.max.max(span.max);
+    let (old, new) = (exp(running.max - max), exp(span.max - max));
+    running.sum = running.sum.mul_add(old, span.sum * new);
+    running.max = max;
+    for (out, span_out) in out.iter_mut().zip(span_out) {
+        *out = if old == 0.0 { span_out * new } else { out.mul_add(old, span_out * new) };
+    }
+}
+
+/// Scores of one block of keys, `[head_dim, KV_BLOCK]`, for each head of `q`, to `weights[head][first ..]`.
+fn score_block(
+    isa: Isa,
+    k_type: KvType,
+    q: &[f32],
+    k: &[u8],
+    weights: &mut [[f32; SPAN]],
+    first: usize,
+) {
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    if isa == Isa::Avx512Vnni && crate::cpu::isa() == Isa::Avx512Vnni {
+        // SAFETY: `isa()` found AVX-512 on this CPU.
+        return unsafe { avx512::score_block(k_type, q, k, weights, first) };
+    }
+    score_block_plain(isa, k_type, q, k, weights, first);
+}
+
+for_each_isa! {
+    fn score_block_plain(k_type: KvType, q: &[f32], k: &[u8], weights: &mut [[f32; SPAN]], first: usize) = score_block_body
+}
+
+#[inline(always)]
+fn score_block_body(
+    k_type: KvType,
+    q: &[f32],
+    k: &[u8],
+    weights: &mut [[f32; SPAN]],
+    first: usize,
+) {
+    let head_dim = q.len() / weights.len();
+    for (q, weights) in q.chunks_exact(head_dim).zip(weights) {
+        let scores = &mut weights[first..first + KV_BLOCK];
+        scores.fill(0.0);
+        for (d, q) in q.iter().enumerate() {
+            for (slot, score) in scores.iter_mut().enumerate() {
+                *score = q.mul_add(value(k_type, k, d * KV_BLOCK + slot), *score);
+            }
+        }
+    }
+}
+
+/// Adds the values of one block, `[n_valid, head_dim]`, times their weights to `out`, `[n_heads, head_dim]`.
+fn add_values(
+    isa: Isa,
+    v_type: KvType,
+    v: &[u8],
+    weights: &[[f32; SPAN]],
+    first: usize,
+    out: &mut [f32],
+) {
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    if isa == Isa::Avx512Vnni && crate::cpu::isa() == Isa::Avx512Vnni {
+        // SAFETY: `isa()` found AVX-512 on this CPU.
+        return unsafe { avx512::add_values(v_type, v, weights, first, out) };
+    }
+    add_values_plain(isa, v_type, v, weights, first, out);
+}
+
+for_each_isa! {
+    fn add_values_plain(v_type: KvType, v: &[u8], weights: &[[f32; SPAN]], first: usize, out: &mut [f32]) = add_values_body
+}
+
+#[inline(always)]
+fn add_values_body(
+    v_type: KvType,
+    v: &[u8],
+    weights: &[[f32; SPAN]],
+    first: usize,
+    out: &mut [f32],
+) {
+    let head_dim = out.len() / weights.len();
+    let n_valid = v.len() / v_type.value_bytes() / head_dim;
+    for (out, weights) in out.chunks_exact_mut(head_dim).zip(weights) {
+        for (slot, weight) in weights[first..first + n_valid].iter().enumerate() {
+            for (d, out) in out.iter_mut().enumerate() {
+                *out = weight.mul_add(value(v_type, v, slot * head_dim + d), *out);
+            }
+        }
+    }
+}
+
+/// The stored value at `index`, widened.
+#[inline(always)]
+fn value(kv_type: KvType, bytes: &[u8], index: usize) -> f32 {
+    match kv_type {
+        KvType::F32 => bytemuck::cast_slice::<u8, f32>(bytes)[index],
+        KvType::F16 => bytemuck::cast_slice::<u8, f16>(bytes)[index].to_f32(),
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+mod avx512 {
+    use std::arch::x86_64::{__m512, _mm512_fmadd_ps, _mm512_set1_ps, _mm512_setzero_ps};
+
+    use super::{KV_BLOCK, KvType, LANES, SPAN};
+    use crate::x86::{load_f16x16, load_f32_bytes, load_f32x16, store_f32x16};
+
+    /// 16 stored values from value `index` on.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    #[inline]
+    fn load<const F16: bool>(bytes: &[u8], index: usize) -> __m512 {
+        if F16 { load_f16x16(bytes, 2 * index) } else { load_f32_bytes(bytes, 4 * index) }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    pub(super) fn score_block(
+        k_type: KvType,
+        q: &[f32],
+        k: &[u8],
+        weights: &mut [[f32; SPAN]],
+        first: usize,
+    ) {
+        match k_type {
+            KvType::F16 => score_heads::<true>(q, k, weights, first),
+            KvType::F32 => score_heads::<false>(q, k, weights, first),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn score_heads<const F16: bool>(
+        q: &[f32],
+        k: &[u8],
+        weights: &mut [[f32; SPAN]],
+        first: usize,
+    ) {
+        match weights.len() {
+            1 => score::<F16, 1>(q, k, weights, first),
+            2 => score::<F16, 2>(q, k, weights, first),
+            3 => score::<F16, 3>(q, k, weights, first),
+            _ => score::<F16, 4>(q, k, weights, first),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn score<const F16: bool, const H: usize>(
+        q: &[f32],
+        k: &[u8],
+        weights: &mut [[f32; SPAN]],
+        first: usize,
+    ) {
+        let head_dim = q.len() / H;
+        let q: [&[f32]; H] = std::array::from_fn(|h| &q[h * head_dim..(h + 1) * head_dim]);
+        let mut acc = [[_mm512_setzero_ps(); KV_BLOCK / LANES]; H];
+        for d in 0..head_dim {
+            let k = [load::<F16>(k, d * KV_BLOCK), load::<F16>(k, d * KV_BLOCK + LANES)];
+            for (acc, q) in acc.iter_mut().zip(&q) {
+                let q = _mm512_set1_ps(q[d]);
+                acc[0] = _mm512_fmadd_ps(q, k[0], acc[0]);
+                acc[1] = _mm512_fmadd_ps(q, k[1], acc[1]);
+            }
+        }
+        for (weights, acc) in weights.iter_mut().zip(acc) {
+            let (scores, _) = weights[first..first + KV_BLOCK].as_chunks_mut::<LANES>();
+            for (scores, acc) in scores.iter_mut().zip(acc) {
+                store_f32x16(scores, acc);
+            }
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    pub(super) fn add_values(
+        v_type: KvType,
+        v: &[u8],
+        weights: &[[f32; SPAN]],
+        first: usize,
+        out: &mut [f32],
+    ) {
+        match v_type {
+            KvType::F16 => add_heads::<true>(v, weights, first, out),
+            KvType::F32 => add_heads::<false>(v, weights, first, out),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn add_heads<const F16: bool>(
+        v: &[u8],
+        weights: &[[f32; SPAN]],
+        first: usize,
+        out: &mut [f32],
+    ) {
+        let head_dim = out.len() / weights.len();
+        let n_valid = v.len() / if F16 { 2 } else { 4 } / head_dim;
+        for (out, weights) in out.chunks_exact_mut(head_dim).zip(weights) {
+            let weights = &weights[first..first + n_valid];
+            let mut column = 0;
+            for out in out.chunks_mut(4 * LANES) {
+                match out.len() / LANES {
+                    1 => add_columns::<F16, 1>(v, weights, head_dim, column, out),
+                    2 => add_columns::<F16, 2>(v, weights, head_dim, column, out),
+                    3 => add_columns::<F16, 3>(v, weights, head_dim, column, out),
+                    _ => add_columns::<F16, 4>(v, weights, head_dim, column, out),
+                }
+                column += out.len();
+            }
+        }
+    }
+
+    /// Columns `column ..` of the values; `out` holds `16 C` of them.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn add_columns<const F16: bool, const C: usize>(
+        v: &[u8],
+        weights: &[f32],
+        head_dim: usize,
+        column: usize,
+        out: &mut [f32],
+    ) {
+        let (out, _) = out.as_chunks_mut::<LANES>();
+        let mut acc = [_mm512_setzero_ps(); C];
+        for (acc, out) in acc.iter_mut().zip(&*out) {
+            *acc = load_f32x16(out);
+        }
+        for (slot, weight) in weights.iter().enumerate() {
+            let weight = _mm512_set1_ps(*weight);
+            for (c, acc) in acc.iter_mut().enumerate() {
+                *acc = _mm512_fmadd_ps(
+                    weight,
+                    load::<F16>(v, slot * head_dim + column + c * LANES),
+                    *acc,
+                );
+            }
+        }
+        for (out, acc) in out.iter_mut().zip(acc) {
+            store_f32x16(out, acc);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// A sequence whose keys and values are a function of position, head and component.
+    struct Sequence {
+        shape: AttentionShape,
+        kv_type: KvType,
+        n_positions: usize,
+    }
+
+    fn noise(i: usize) -> f32 {
+        #[expect(clippy::cast_precision_loss, reason = "values below 1000")]
+        let x = ((i * 7919 + i / 13 * 104_729) % 997) as f32;
+        x / 498.0 - 1.0
+    }
+
+    impl Sequence {
+        fn new(
+            n_head: usize,
+            n_head_kv: usize,
+            head_dim: usize,
+            kv_type: KvType,
+            n_positions: usize,
+        ) -> Self {
+            #[expect(clippy::cast_precision_loss, reason = "a small number")]
+            let scale = 1.0 / (head_dim as f32).sqrt();
+            Self {
+                shape: AttentionShape { n_head, n_head_kv, head_dim, scale },
+                kv_type,
+                n_positions,
+            }
+        }
+
+        fn row(&self, what: usize, position: usize) -> Vec<f32> {
+            let n = self.shape.n_head_kv * self.shape.head_dim;
+            (0..n).map(|i| noise(what * 31 + position * n + i)).collect()
+        }
+
+        fn q(&self, position: usize) -> Vec<f32> {
+            let n = self.shape.n_head * self.shape.head_dim;
+            (0..n).map(|i| 3.0 * noise(position * n + i + 5)).collect()
+        }
+
+        /// Attention of the rows at `positions`, with blocks laid out by `table`.
+        fn run(&self, isa: Isa, n_threads: usize, table: &[u32], positions: &[u32]) -> Vec<f32> {
+            let n_blocks = *table.iter().max().expect("a block") as usize + 1;
+            let words = n_blocks * self.shape.block_values() * self.kv_type.value_bytes() / 4;
+            let (mut k, mut v) = (vec![f32::NAN; words], vec![f32::NAN; words]);
+            let (k_type, v_type) = (self.kv_type, self.kv_type);
+            let (k_bytes, v_bytes) =
+                (bytemuck::cast_slice_mut(&mut k), bytemuck::cast_slice_mut(&mut v));
+            let mut kv = KvLayerMut { k: k_bytes, v: v_bytes, k_type, v_type };
+            for (p, position) in (0..self.n_positions).zip(0..) {
+                store_kv(&self.shape, &mut kv, table, position, &self.row(0, p), &self.row(1, p));
+            }
+            let q: Vec<f32> = positions.iter().flat_map(|&p| self.q(p as usize)).collect();
+            let mut out = vec![f32::NAN; q.len()];
+            let queries = Queries {
+                q: &q,
+                positions,
+                sequences: &vec![0; positions.len()],
+                block_tables: &[table],
+            };
+            let kv = KvLayer {
+                k: bytemuck::cast_slice(&k),
+                v: bytemuck::cast_slice(&v),
+                k_type,
+                v_type,
+            };
+            attention_with(isa, &mut Pool::new(n_threads), &self.shape, queries, kv, &mut out);
+            out
+        }
+
+        /// The textbook formula in f64, over values rounded as the cache rounds them.
+        fn exact(&self, position: usize) -> Vec<f64> {
+            let round =
+                |x: f32| if self.kv_type == KvType::F16 { f16::from_f32(x).to_f32() } else { x };
+            let (hd, group) = (self.shape.head_dim, self.shape.n_head / self.shape.n_head_kv);
+            let q = self.q(position);
+            let mut out = Vec::new();
+            for (head, q) in q.chunks(hd).enumerate() {
+                let part = head / group * hd..(head / group + 1) * hd;
+                let dot = |p: usize| {
+                    let k = &self.row(0, p)[part.clone()];
+                    q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(round(*k))).sum::<f64>()
+                };
+                let weights: Vec<f64> =
+                    (0..=position).map(|p| (dot(p) * f64::from(self.shape.scale)).exp()).collect();
+                let sum: f64 = weights.iter().sum();
+                for d in part.clone() {
+                    let value = |(p, w): (usize, &f64)| w * f64::from(round(self.row(1, p)[d]));
+                    out.push(weights.iter().enumerate().map(value).sum::<f64>() / sum);
+                }
+            }
+            out
+        }
+    }
+
+    fn table(n_positions: usize) -> Vec<u32> {
+        (0..n_positions.div_ceil(KV_BLOCK)).zip(0..).map(|(_, i)| i).collect()
+    }
+
+    #[test]
+    fn attention_is_the_softmax_of_the_textbook_within_rounding() {
+        for (kv_type, n) in
+            [(KvType::F32, 1), (KvType::F32, 300), (KvType::F16, 257), (KvType::F16, 600)]
+        {
+            let sequence = Sequence::new(6, 2, 48, kv_type, n);
+            let last = u32::try_from(n - 1).expect("small");
+            let out = sequence.run(isa(), 2, &table(n), &[0, last]);
+            let exact = [sequence.exact(0), sequence.exact(n - 1)].concat();
+            for (got, exact) in out.iter().zip(exact) {
+                assert!(
+                    (f64::from(*got) - exact).abs() < 2e-6,
+                    "{got} for {exact} at {n} positions"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_past_a_rows_position_does_not_touch_it() {
+        // Blocks past the sequence hold NaN, so a read of them would show.
+        let sequence = Sequence::new(2, 1, 16, KvType::F32, 40);
+        let out = sequence.run(isa(), 1, &table(40), &[10, 39]);
+        assert!(out.iter().all(|x| x.is_finite()));
+    }
+
+    fn bits(x: &[f32]) -> Vec<u32> {
+        x.iter().map(|x| x.to_bits()).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn instruction_set_threads_batch_and_block_places_do_not_change_a_bit(
+            group in 1usize..10, n_head_kv in 1usize..3, dim in 1usize..6, f16: bool, n in 1usize..530,
+        ) {
+            let kv_type = if f16 { KvType::F16 } else { KvType::F32 };
+            let sequence = Sequence::new(group * n_head_kv, n_head_kv, 16 * dim, kv_type, n);
+            let last = u32::try_from(n - 1).expect("small");
+            let scalar = sequence.run(Isa::Scalar, 1, &table(n), &[last]);
+            prop_assert_eq!(bits(&scalar), bits(&sequence.run(Isa::Avx2, 1, &table(n), &[last])));
+            let mut scattered = table(n);
+            scattered.reverse();
+            let rows: Vec<u32> = (last / 2..=last).collect();
+            let together = sequence.run(Isa::Avx512Vnni, 2, &scattered, &rows);
+            prop_assert_eq!(bits(&scalar), bits(&together[together.len() - scalar.len()..]));
+        }
+    }
+}

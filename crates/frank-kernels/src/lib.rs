@@ -1,0 +1,32 @@
+//! SIMD kernels, CPU dispatch and the compute pool, behind safe functions.
+//!
+//! Every kernel gives the same bits whatever the instruction set, the number of threads and the number of rows
+//! computed together. The order of each sum is part of a kernel's documentation: integer dot products are exact
+//! within a block, and f32 sums run in block order per output element with the fused multiply-adds named there.
+#![expect(
+    unsafe_code,
+    reason = "SIMD loads, instruction-set dispatch and writes of threads to disjoint columns"
+)]
+
+mod activations;
+mod attention;
+mod cpu;
+mod disjoint;
+mod elementwise;
+mod exp;
+mod matmul;
+mod matrix;
+mod pool;
+mod rope;
+mod weights;
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+mod x86;
+
+pub use activations::Activations;
+pub use attention::{AttentionShape, KvLayer, KvLayerMut, KvType, Queries, attention, store_kv};
+pub use cpu::{Isa, isa};
+pub use elementwise::{add, rms_norm, silu_mul};
+pub use matmul::{Product, matmul};
+pub use matrix::{Matrix, MatrixShape, PackError, WeightType};
+pub use pool::Pool;
+pub use rope::{RopeTable, rope_adjacent};

@@ -1,0 +1,112 @@
+//! Rotary position embedding: a table of angles per batch row, and the rotation of heads.
+
+use crate::cpu::{for_each_isa, isa};
+
+/// Cosines and sines of a batch's positions, `[n_rows, n_rot / 2]` each.
+///
+/// The angle of pair `i` at position `p` is `p * inverse_frequency[i]`, rounded to f32 once; cosine and sine are
+/// taken of that in f64 and rounded.
+#[derive(Debug, Default)]
+pub struct RopeTable {
+    n_pairs: usize,
+    cos: Vec<f32>,
+    sin: Vec<f32>,
+}
+
+impl RopeTable {
+    /// Room for `n_rows` rows of `n_pairs` pairs; nothing is allocated later for that many or fewer.
+    #[must_use]
+    pub fn with_capacity(n_rows: usize, n_pairs: usize) -> Self {
+        Self { n_pairs, cos: vec![0.0; n_rows * n_pairs], sin: vec![0.0; n_rows * n_pairs] }
+    }
+
+    /// Bytes that [`RopeTable::with_capacity`] takes for one row.
+    #[must_use]
+    pub fn row_bytes(n_pairs: usize) -> usize {
+        2 * n_pairs * size_of::<f32>()
+    }
+
+    /// Fills the table for `positions`, one row each.
+    pub fn fill(&mut self, positions: &[u32], inverse_frequency: &[f32]) {
+        self.n_pairs = inverse_frequency.len();
+        self.cos.clear();
+        self.sin.clear();
+        for &position in positions {
+            for frequency in inverse_frequency {
+                #[expect(clippy::cast_precision_loss, reason = "positions are below 2^24")]
+                let angle = position as f32 * frequency;
+                let (sin, cos) = f64::from(angle).sin_cos();
+                #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+                let (sin, cos) = (sin as f32, cos as f32);
+                self.cos.push(cos);
+                self.sin.push(sin);
+            }
+        }
+    }
+}
+
+/// Rotates the pairs `(x[2i], x[2i + 1])` of each head in place, as GGUF files of the llama family order them.
+///
+/// Shapes: `x` is `[n_rows, n_head, head_dim]`; the first `2 * n_pairs` values of a head rotate.
+///
+/// # Panics
+/// When `x` is not whole rows, or a head is smaller than the table's pairs.
+pub fn rope_adjacent(x: &mut [f32], head_dim: usize, table: &RopeTable) {
+    let n_rows = table.cos.len() / table.n_pairs;
+    assert!(2 * table.n_pairs <= head_dim, "{} pairs in heads of {head_dim}", table.n_pairs);
+    assert!(x.len().is_multiple_of(n_rows * head_dim), "{} values in {n_rows} rows", x.len());
+    let row = x.len() / n_rows;
+    let angles = table.cos.chunks_exact(table.n_pairs).zip(table.sin.chunks_exact(table.n_pairs));
+    for (x, (cos, sin)) in x.chunks_exact_mut(row).zip(angles) {
+        rotate_heads(isa(), x, head_dim, cos, sin);
+    }
+}
+
+for_each_isa! {
+    fn rotate_heads(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) = rotate_heads_body
+}
+
+#[inline(always)]
+fn rotate_heads_body(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
+    for head in x.chunks_exact_mut(head_dim) {
+        let (pairs, _) = head.as_chunks_mut::<2>();
+        for (([a, b], cos), sin) in pairs.iter_mut().zip(cos).zip(sin) {
+            (*a, *b) = (a.mul_add(*cos, -(*b * sin)), a.mul_add(*sin, *b * cos));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(positions: &[u32]) -> RopeTable {
+        let mut table = RopeTable::default();
+        table.fill(positions, &[std::f32::consts::FRAC_PI_2]);
+        table
+    }
+
+    #[test]
+    fn position_zero_does_not_rotate() {
+        let mut x = [1.0, 2.0, 3.0, 4.0];
+        rope_adjacent(&mut x, 4, &table(&[0]));
+        assert_eq!(x, [1.0, 2.0, 3.0, 4.0]);
+    }
+
+    #[test]
+    fn a_quarter_turn_swaps_the_pair_in_each_head_and_leaves_the_rest() {
+        let mut x = [1.0, 0.0, 9.0, 9.0, 0.0, 2.0, 9.0, 9.0];
+        rope_adjacent(&mut x, 4, &table(&[1]));
+        let expected = [0.0, 1.0, 9.0, 9.0, -2.0, 0.0, 9.0, 9.0];
+        for (x, e) in x.iter().zip(expected) {
+            assert!((x - e).abs() < 1e-6, "{x} is not {e}");
+        }
+    }
+
+    #[test]
+    fn each_row_turns_by_its_own_position() {
+        let mut x = [1.0, 0.0, 1.0, 0.0];
+        rope_adjacent(&mut x, 2, &table(&[2, 4]));
+        assert!((x[0] + 1.0).abs() < 1e-6 && (x[2] - 1.0).abs() < 1e-5, "{x:?}");
+    }
+}

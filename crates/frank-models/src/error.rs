@@ -1,0 +1,99 @@
+//! Why a file is no model that frank can run. States the fact and the place; advice is the binary's.
+
+use frank_gguf::GgufError;
+use frank_hub::OpenError;
+use frank_kernels::PackError;
+use frank_os::OsError;
+use thiserror::Error;
+
+/// What a header lacks, or says that cannot be.
+#[derive(Debug, Error)]
+pub enum ArchError {
+    /// No family of this name is known.
+    #[error("architecture {name:?} is not known (known: {known})")]
+    Unknown {
+        /// As the file spells it.
+        name: String,
+        /// All that are known.
+        known: String,
+    },
+    /// A key that the family cannot do without.
+    #[error("metadata key {key} is missing")]
+    MissingKey {
+        /// The key.
+        key: String,
+    },
+    /// A key with a value that cannot be.
+    #[error("metadata key {key} is {value}: {reason}")]
+    Value {
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What it breaks.
+        reason: &'static str,
+    },
+    /// A tensor that the family cannot do without.
+    #[error("tensor {name} is missing")]
+    MissingTensor {
+        /// The tensor.
+        name: String,
+    },
+    /// A tensor of another shape than the metadata says.
+    #[error("tensor {name} has shape {got:?}, {want:?} expected")]
+    TensorShape {
+        /// The tensor.
+        name: String,
+        /// Its dimensions, fastest first.
+        got: Vec<u64>,
+        /// Those that the metadata gives.
+        want: Vec<u64>,
+    },
+    /// A tensor of a type that the kernels do not multiply.
+    #[error("tensor {name} has type {type_name} (id {type_id}), one of {known} expected")]
+    TensorType {
+        /// The tensor.
+        name: String,
+        /// Name of its type.
+        type_name: &'static str,
+        /// Id of its type.
+        type_id: u32,
+        /// Types that would do.
+        known: &'static str,
+    },
+    /// Tensors that this family does not have: the file is of a variant that would compute wrongly.
+    #[error("tensor {name} is not part of {arch} ({n_more} more like it)")]
+    UnusedTensor {
+        /// Architecture of the file.
+        arch: &'static str,
+        /// The first such tensor.
+        name: String,
+        /// Others beside it.
+        n_more: usize,
+    },
+    /// A matrix whose rows are not whole blocks.
+    #[error("tensor {name}")]
+    Pack {
+        /// The tensor.
+        name: String,
+        /// What does not fit.
+        source: PackError,
+    },
+    /// The metadata cannot be read.
+    #[error(transparent)]
+    Gguf(#[from] GgufError),
+}
+
+/// Why a model was not loaded.
+#[derive(Debug, Error)]
+pub enum LoadError {
+    /// The file is no such model.
+    #[error(transparent)]
+    Arch(#[from] ArchError),
+    /// The file cannot be read.
+    #[error(transparent)]
+    Read(#[from] OpenError),
+    /// The memory that was planned is not given.
+    #[error(transparent)]
+    Memory(#[from] OsError),
+}

@@ -1,0 +1,20 @@
+//! Model families: shapes, weights and forward passes.
+//!
+//! One file per family under `arch/`, made of the blocks that have a name in the field. What a family needs in
+//! memory is known from its header alone; loading checks the same description against the file.
+
+mod arch;
+mod blocks;
+mod error;
+mod keys;
+mod kv;
+mod model;
+mod needs;
+mod scratch;
+mod weights;
+
+pub use arch::{ARCHS, Arch, LoadOptions, arch};
+pub use error::{ArchError, LoadError};
+pub use kv::KvTypes;
+pub use model::{Batch, Model};
+pub use needs::needs;

@@ -1,0 +1,95 @@
+//! Files that would compute wrongly are refused by the name of what is wrong, and still planned.
+
+use frank_gguf::{ModelHeader, Value};
+use frank_hub::ModelFile;
+use frank_kernels::KvType;
+use frank_models::{KvTypes, arch, needs};
+use frank_testkit::assets;
+
+const KV: KvTypes = KvTypes { k: KvType::F16, v: KvType::F16 };
+
+/// The tiny model's header with one key changed (or removed).
+fn header_with(key: &str, value: Option<Value>) -> ModelHeader {
+    let mut header = ModelFile::open(&assets::tiny("llama.gguf")).expect("the file opens").header;
+    let entries =
+        header.metadata.iter().filter(|(k, _)| *k != key).map(|(k, v)| (k.to_owned(), v.clone()));
+    let entries = entries.chain(value.map(|value| (key.to_owned(), value))).collect();
+    header.metadata = frank_gguf::Metadata::new(entries).expect("no key twice");
+    header
+}
+
+fn refusal(header: &ModelHeader) -> String {
+    let arch = match arch(header) {
+        Ok(arch) => arch,
+        Err(error) => return error.to_string(),
+    };
+    (arch.needs)(header, KV).expect_err("refused").to_string()
+}
+
+fn check(key: &str, value: Option<Value>, expected: &str) {
+    let header = header_with(key, value);
+    let refusal = refusal(&header);
+    assert!(refusal.contains(expected), "{key}: {refusal}");
+    let planned = needs(&header, KV).expect("an architecture is named");
+    assert!(planned.dense_bytes >= 590_000, "{key}: still planned from its tensors");
+    assert!(
+        planned.warnings[0].contains(expected),
+        "{key}: the plan says why: {:?}",
+        planned.warnings
+    );
+}
+
+#[test]
+fn what_the_family_cannot_compute_is_refused_by_name_and_still_planned() {
+    check(
+        "general.architecture",
+        Some(Value::String("rwkv9".to_owned())),
+        "\"rwkv9\" is not known (known: llama)",
+    );
+    check("llama.embedding_length", None, "llama.embedding_length is missing");
+    check("llama.embedding_length", Some(Value::U32(0)), "must be at least 1");
+    check("llama.embedding_length", Some(Value::U32(65)), "token_embd.weight has shape [64, 300]");
+    check("llama.attention.head_count", Some(Value::U32(3)), "3 over 2 heads");
+    check(
+        "llama.block_count",
+        Some(Value::U32(2)),
+        "blk.2.attn_norm.weight is not part of llama (8 more",
+    );
+    check("llama.block_count", Some(Value::U32(4)), "tensor blk.3.attn_norm.weight is missing");
+    check("llama.expert_count", Some(Value::U32(8)), "mixtures of experts");
+    check(
+        "llama.rope.scaling.type",
+        Some(Value::String("yarn".to_owned())),
+        "llama.rope.scaling.type is yarn",
+    );
+    check("llama.rope.dimension_count", Some(Value::U32(18)), "even and fit in a head");
+    check("llama.vocab_size", Some(Value::U32(299)), "another number of rows");
+}
+
+#[test]
+fn a_tensor_of_a_type_without_kernels_is_refused_and_still_planned() {
+    const Q4_K: u32 = 12;
+    let mut header = ModelFile::open(&assets::tiny("llama.gguf")).expect("the file opens").header;
+    for tensor in &mut header.tensors {
+        if tensor.name == "blk.1.ffn_up.weight" {
+            tensor.type_id = Q4_K;
+        }
+    }
+    // The header's index by name points into the same list.
+    assert!(
+        refusal(&header)
+            .contains("blk.1.ffn_up.weight has type Q4_K (id 12), one of F32, F16, Q4_1, Q8_0")
+    );
+    assert!(needs(&header, KV).expect("planned").warnings[0].contains("Q4_K"));
+}
+
+#[test]
+fn the_plan_counts_every_tensor_once() {
+    let file = ModelFile::open(&assets::tiny("llama.gguf")).expect("the file opens");
+    let stored: u64 = file.header.tensors.iter().filter_map(frank_gguf::TensorInfo::bytes).sum();
+    let planned = needs(&file.header, KV).expect("planned");
+    // F32 stays as it is in the file; each tensor may be padded to a cache line and the whole to a huge page.
+    assert_eq!(planned.dense_bytes, stored.next_multiple_of(2 << 20));
+    assert_eq!(planned.state.len(), 3);
+    assert_eq!(planned.warnings, Vec::<String>::new());
+}

@@ -1,0 +1,63 @@
+//! Runs a model over one sequence in chunks, as the engine would.
+
+use std::path::Path;
+
+use frank_hub::ModelFile;
+use frank_kernels::KvType;
+use frank_models::{Batch, KvTypes, LoadOptions, Model, arch};
+
+/// How a sequence is run.
+#[derive(Clone, Copy)]
+pub(crate) struct Run {
+    pub(crate) n_threads: usize,
+    /// Rows of a step.
+    pub(crate) chunk: usize,
+    pub(crate) kv_type: KvType,
+    /// KV blocks in front of the sequence's own, so that its blocks lie elsewhere.
+    pub(crate) first_block: u32,
+}
+
+impl Run {
+    pub(crate) const EXACT: Self =
+        Self { n_threads: 1, chunk: 512, kv_type: KvType::F32, first_block: 0 };
+
+    pub(crate) fn load(self, path: &Path, n_tokens: usize) -> Box<dyn Model> {
+        let file = ModelFile::open(path).expect("the file opens");
+        let options = LoadOptions {
+            n_threads: self.n_threads,
+            n_rows_max: self.chunk,
+            n_outputs_max: self.chunk,
+            kv_blocks: self.first_block + n_blocks(n_tokens),
+            kv_types: KvTypes { k: self.kv_type, v: self.kv_type },
+        };
+        (arch(&file.header).expect("a known family").load)(&file, options).expect("the model loads")
+    }
+
+    /// Logits of every position, `[n_tokens, n_vocab]`.
+    pub(crate) fn logits(self, path: &Path, token_ids: &[u32]) -> Vec<f32> {
+        let mut model = self.load(path, token_ids.len());
+        let n_vocab = model.n_vocab();
+        let table: Vec<u32> =
+            (self.first_block..).take(n_blocks(token_ids.len()) as usize).collect();
+        let mut logits = vec![f32::NAN; token_ids.len() * n_vocab];
+        let chunks = token_ids.chunks(self.chunk).zip(logits.chunks_mut(self.chunk * n_vocab));
+        for (index, (token_ids, logits)) in chunks.enumerate() {
+            let first = u32::try_from(index * self.chunk).expect("a short test");
+            let positions: Vec<u32> = (first..).take(token_ids.len()).collect();
+            let rows: Vec<usize> = (0..token_ids.len()).collect();
+            let batch = Batch {
+                token_ids,
+                positions: &positions,
+                sequences: &vec![0; token_ids.len()],
+                block_tables: &[&table],
+                output_rows: &rows,
+            };
+            model.forward(&batch, logits);
+        }
+        logits
+    }
+}
+
+fn n_blocks(n_tokens: usize) -> u32 {
+    u32::try_from(n_tokens).expect("a short test").div_ceil(frank_plan::KV_BLOCK_TOKENS)
+}

@@ -1,0 +1,87 @@
+//! What can fail when the operating system is asked for something. Never says what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A refused request to the operating system, with the place and the number that matter.
+#[derive(Debug, thiserror::Error)]
+pub enum OsError {
+    /// The file cannot be opened.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The path names something that has no bytes at offsets.
+    #[error("{} is a {kind}, not a file", path.display())]
+    NotAFile {
+        /// The path asked for.
+        path: PathBuf,
+        /// What it is instead: `directory`, `pipe`, `socket` or `device`.
+        kind: &'static str,
+    },
+    /// A read failed.
+    #[error("cannot read {want} bytes at offset {offset} of {}", path.display())]
+    Read {
+        /// The file read from.
+        path: PathBuf,
+        /// First byte asked for.
+        offset: u64,
+        /// Bytes asked for.
+        want: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A read reached past the end of the file.
+    #[error("{} ends before offset {offset} + {want} bytes", path.display())]
+    PastEnd {
+        /// The file read from.
+        path: PathBuf,
+        /// First byte asked for.
+        offset: u64,
+        /// Bytes asked for.
+        want: u64,
+    },
+    /// The address space or the system's commit limit has no room.
+    #[error("cannot reserve {bytes} bytes of memory")]
+    Map {
+        /// Bytes asked for.
+        bytes: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The pages of a reserved buffer cannot be had.
+    #[error("cannot fill {bytes} bytes of memory with pages")]
+    Populate {
+        /// Bytes of the buffer.
+        bytes: u64,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of facts under `/proc` cannot be read.
+    #[error("cannot read {path}")]
+    Proc {
+        /// The file.
+        path: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A file of facts under `/proc` lacks a field, or has it in another form.
+    #[error("{path} has no `{field}` in kB")]
+    ProcField {
+        /// The file.
+        path: &'static str,
+        /// The missing field.
+        field: &'static str,
+    },
+    /// The file system cannot be asked for its free space.
+    #[error("cannot ask for the free space of {}", path.display())]
+    Disk {
+        /// A path on that file system.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,86 @@
+//! Data files: whole ranges or a named error; only regular files.
+
+use std::error::Error;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+
+use frank_os::{DataFile, OsError};
+
+#[test]
+fn ranges_are_read_whole_from_any_offset() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = DataFile::open(&path).unwrap();
+    assert_eq!((file.len(), file.is_empty(), file.path()), (10, false, path.as_path()));
+    let mut buf = [0; 4];
+    file.read_at(6, &mut buf).unwrap();
+    assert_eq!(&buf, b"6789");
+    file.read_at(0, &mut buf).unwrap();
+    assert_eq!(&buf, b"0123");
+    file.read_at(10, &mut []).unwrap();
+}
+
+#[test]
+fn a_range_past_the_end_is_refused_with_its_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = DataFile::open(&path).unwrap();
+    for offset in [7, 10, 1 << 40] {
+        let error = file.read_at(offset, &mut [0; 4]).unwrap_err();
+        assert!(
+            matches!(error, OsError::PastEnd { offset: named, want: 4, .. } if named == offset),
+            "{error}"
+        );
+    }
+    // The offset does not fit the system's signed type: refused by it, not wrapped.
+    assert!(file.read_at(u64::MAX, &mut [0; 4]).is_err());
+}
+
+#[test]
+fn a_file_cut_while_open_is_an_error_and_not_zeroes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = DataFile::open(&path).unwrap();
+    std::fs::write(&path, b"01").unwrap();
+    assert!(matches!(file.read_at(0, &mut [0; 4]), Err(OsError::PastEnd { .. })));
+}
+
+#[test]
+fn a_missing_file_is_named_with_the_reason() {
+    let error = DataFile::open(Path::new("/no/such/file")).unwrap_err();
+    assert_eq!(error.to_string(), "cannot open /no/such/file");
+    assert_eq!(error.source().unwrap().to_string(), "No such file or directory (os error 2)");
+}
+
+#[test]
+fn what_is_not_a_file_is_refused_by_kind_without_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    check_kind(dir.path(), "directory");
+    check_kind(Path::new("/dev/null"), "device");
+    let pipe = dir.path().join("pipe");
+    make_pipe(&pipe);
+    check_kind(&pipe, "pipe");
+    let socket = dir.path().join("socket");
+    let _listener = UnixListener::bind(&socket).unwrap();
+    // A socket cannot even be opened.
+    assert!(matches!(DataFile::open(&socket), Err(OsError::Open { .. })));
+}
+
+fn check_kind(path: &Path, expected: &str) {
+    match DataFile::open(path) {
+        Err(OsError::NotAFile { kind, .. }) => assert_eq!(kind, expected, "{}", path.display()),
+        other => panic!("{}: {other:?}", path.display()),
+    }
+}
+
+#[expect(unsafe_code, reason = "the standard library makes no named pipes")]
+fn make_pipe(path: &Path) {
+    let c_path = CString::new(path.as_os_str().as_bytes()).expect("no zero byte");
+    // SAFETY: `c_path` ends in a zero byte.
+    assert_eq!(unsafe { libc::mkfifo(c_path.as_ptr(), 0o600) }, 0);
+}

@@ -1,0 +1,6 @@
+//! What frank-os does on a real machine and on made-up cgroup trees.
+
+mod anon_buffer;
+mod cgroup;
+mod data_file;
+mod facts;

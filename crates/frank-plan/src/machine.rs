@@ -1,0 +1,161 @@
+//! A machine as the planner sees it: pools of memory and drives, written down in TOML. Never probes one.
+
+use serde::{Deserialize, Serialize};
+
+use crate::size::{self, Size};
+
+/// The default headroom is one part in this many of a device's memory.
+pub const HEADROOM_SHARE: u64 = 20;
+
+/// The default headroom is never more than this. What it is for (page tables, other programs that grow while
+/// the model is loaded) does not grow with the machine: past 10 GiB of memory, a share of it would be waste.
+pub const HEADROOM_MAX: u64 = 512 << 20;
+
+/// Bytes left free on a device of `total` bytes when nobody says how many.
+pub fn default_headroom(total: u64) -> u64 {
+    (total / HEADROOM_SHARE).min(HEADROOM_MAX)
+}
+
+/// A machine to plan for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// The machine as a whole.
+    pub host: Host,
+    /// Memory pools with the workers that compute on them, in order of preference.
+    #[serde(rename = "device")]
+    pub devices: Vec<Device>,
+    /// Drives that models lie on.
+    #[serde(rename = "drive", default)]
+    pub drives: Vec<Drive>,
+}
+
+/// The machine as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Host {
+    /// Bytes of RAM.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub ram: u64,
+    /// CPUs that may be used.
+    pub cores: u32,
+}
+
+/// A memory pool with the workers that compute on it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Device {
+    /// Name in options and plans, like `cpu:0`.
+    pub id: String,
+    /// What computes there; frank computes on `cpu`.
+    pub kind: String,
+    /// Bytes of the pool.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub total: u64,
+    /// Bytes that nobody holds yet.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub free: u64,
+    /// Bytes to leave free; `None` for [`default_headroom`].
+    #[serde(
+        default,
+        deserialize_with = "size::deserialize_optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub headroom: Option<u64>,
+    /// Bytes per second that the workers read; `None` when nobody measured it.
+    #[serde(
+        default,
+        deserialize_with = "size::deserialize_optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub bandwidth: Option<u64>,
+}
+
+/// A drive that models lie on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drive {
+    /// Where it is mounted.
+    pub path: String,
+    /// Bytes per second that it reads; `None` when nobody measured it.
+    #[serde(
+        default,
+        deserialize_with = "size::deserialize_optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub bandwidth: Option<u64>,
+}
+
+/// Why a text does not describe a machine.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// Not TOML, a key that is unknown or missing, or a value of the wrong kind.
+    #[error("line {line}: {message}")]
+    Malformed {
+        /// Line of the text, from 1.
+        line: usize,
+        /// What is wrong there.
+        message: String,
+    },
+    /// Two devices of one name.
+    #[error("two devices are called `{id}`")]
+    DuplicateDevice {
+        /// The name.
+        id: String,
+    },
+    /// More free memory than there is.
+    #[error("device `{id}` has {} free of {}", Size(*free), Size(*total))]
+    FreeAboveTotal {
+        /// The device.
+        id: String,
+        /// Its free bytes.
+        free: u64,
+        /// Its bytes.
+        total: u64,
+    },
+    /// No device that frank computes on.
+    #[error("no device is of kind `cpu`")]
+    NoCpu,
+}
+
+impl Machine {
+    /// Reads a machine from TOML: `[host]` with `ram` and `cores`, `[[device]]` with `id`, `kind`, `total`,
+    /// `free` and optionally `headroom` and `bandwidth`, `[[drive]]` with `path` and optionally `bandwidth`.
+    ///
+    /// Sizes are integers (bytes) or texts with a unit; bandwidths are sizes per second.
+    /// # Errors
+    /// [`MachineError`], which names the key or the device.
+    pub fn from_toml(text: &str) -> Result<Self, MachineError> {
+        let machine: Self = toml::from_str(text).map_err(|error| malformed(text, &error))?;
+        machine.check()?;
+        Ok(machine)
+    }
+
+    /// The device that owns the dense weights: the first of kind `cpu`.
+    pub fn primary(&self) -> Option<&Device> {
+        self.devices.iter().find(|device| device.kind == "cpu")
+    }
+
+    fn check(&self) -> Result<(), MachineError> {
+        for (index, device) in self.devices.iter().enumerate() {
+            let Device { id, free, total, .. } = device;
+            if self.devices[..index].iter().any(|earlier| earlier.id == *id) {
+                return Err(MachineError::DuplicateDevice { id: id.clone() });
+            }
+            if free > total {
+                return Err(MachineError::FreeAboveTotal {
+                    id: id.clone(),
+                    free: *free,
+                    total: *total,
+                });
+            }
+        }
+        self.primary().map(|_| ()).ok_or(MachineError::NoCpu)
+    }
+}
+
+fn malformed(text: &str, error: &toml::de::Error) -> MachineError {
+    let start = error.span().map_or(0, |span| span.start);
+    let line = 1 + text.bytes().take(start).filter(|&byte| byte == b'\n').count();
+    MachineError::Malformed { line, message: error.message().replace('\n', " ") }
+}

@@ -1,0 +1,216 @@
+//! A refused plan, and what would fit instead: each suggestion was planned before it is made.
+
+use serde::Serialize;
+
+use crate::limits::Limits;
+use crate::machine::Machine;
+use crate::needs::ModelNeeds;
+use crate::obstacle::Obstacle;
+use crate::plan::{Attempt, Plan, attempt};
+use crate::size::Size;
+
+/// Suggested contexts are multiples of this: a round number is easier to keep than the last token.
+const CTX_SIZE_STEP: u32 = 256;
+
+/// Steps are not suggested below this many rows: the prompt would be read row by row, and each weight with it.
+const UBATCH_MIN: u32 = 32;
+
+/// Suggested budgets are rounded up to this, and suggested headrooms down.
+const BUDGET_STEP: u64 = 1 << 20;
+
+/// A plan that does not hold.
+#[derive(Debug, Clone, PartialEq, Serialize, thiserror::Error)]
+#[error("does not fit on {device}: {reason}")]
+pub struct Refusal {
+    /// The device that is short, or that the request is about.
+    pub device: String,
+    /// Bytes that are missing there for the settings asked for; 0 when bytes are not what is missing.
+    pub short_by: u64,
+    /// What is needed and what there is, in words and sizes.
+    pub reason: String,
+    /// Options to add, or to change where they were given. Each entry makes it fit on its own, which was
+    /// checked by planning with it. Empty when nothing that the operator can set is enough.
+    pub change: Vec<String>,
+    /// What would have been held. Not part of the JSON of a refusal.
+    #[serde(skip)]
+    pub attempt: Box<Plan>,
+}
+
+impl Refusal {
+    pub(crate) fn new(
+        needs: &ModelNeeds,
+        machine: &Machine,
+        limits: &Limits,
+        attempted: Plan,
+        obstacle: &Obstacle,
+    ) -> Self {
+        let search = Search { needs, machine, limits, attempted: &attempted };
+        Self {
+            device: obstacle.device().to_owned(),
+            short_by: obstacle.short_by(),
+            reason: obstacle.reason() + &search.smallest_reason(),
+            change: search.changes(),
+            attempt: Box::new(attempted),
+        }
+    }
+}
+
+/// The search for settings that fit where `limits` do not.
+struct Search<'a> {
+    needs: &'a ModelNeeds,
+    machine: &'a Machine,
+    limits: &'a Limits,
+    attempted: &'a Plan,
+}
+
+impl Search<'_> {
+    /// Each way to make it fit: less context, fewer requests, smaller steps or larger ones, several of these
+    /// where none is enough alone, more memory.
+    fn changes(&self) -> Vec<String> {
+        let alone = [
+            self.less_context(self.limits),
+            self.fewer_requests(),
+            self.smaller_steps(),
+            self.more_rows(),
+        ];
+        let mut changes: Vec<Limits> = alone.into_iter().flatten().collect();
+        if changes.is_empty() {
+            changes.extend(self.less_of_all());
+        }
+        changes.extend(self.more_memory());
+        changes.iter().map(|limits| options(self.limits, limits)).collect()
+    }
+
+    fn fits(&self, limits: &Limits) -> bool {
+        attempt(self.needs, self.machine, limits).obstacle.is_none()
+    }
+
+    /// `limits` with the largest context, in steps, that fits; less than what was asked for.
+    fn less_context(&self, limits: &Limits) -> Option<Limits> {
+        let with = |steps: u32| Limits { ctx_size: Some(steps * CTX_SIZE_STEP), ..limits.clone() };
+        let steps_max = self.attempted.ctx_size.saturating_sub(1) / CTX_SIZE_STEP;
+        largest(steps_max, |steps| self.fits(&with(steps))).map(with)
+    }
+
+    fn fewer_requests(&self) -> Option<Limits> {
+        let with = |parallel| Limits { parallel: Some(parallel), ..self.limits.clone() };
+        largest(self.attempted.parallel.saturating_sub(1), |parallel| self.fits(&with(parallel)))
+            .map(with)
+    }
+
+    fn smaller_steps(&self) -> Option<Limits> {
+        let with = |ubatch| Limits { ubatch: Some(ubatch), ..self.limits.clone() };
+        let halves =
+            std::iter::successors(Some(self.attempted.ubatch / 2), |ubatch| Some(ubatch / 2));
+        halves.take_while(|&ubatch| ubatch >= UBATCH_MIN).map(with).find(|limits| self.fits(limits))
+    }
+
+    /// Steps that hold a row of each request, where they did not.
+    fn more_rows(&self) -> Option<Limits> {
+        let limits = Limits { ubatch: Some(self.attempted.parallel), ..self.limits.clone() };
+        (self.attempted.ubatch < self.attempted.parallel && self.fits(&limits)).then_some(limits)
+    }
+
+    /// One request at a time, in small steps only where that is needed, with the context that then fits.
+    fn less_of_all(&self) -> Option<Limits> {
+        let one_request = Limits { parallel: Some(1), ..self.limits.clone() };
+        let small_steps = Limits { ubatch: Some(self.small_ubatch()), ..one_request.clone() };
+        [one_request, small_steps].into_iter().find_map(|limits| {
+            if self.fits(&limits) { Some(limits) } else { self.less_context(&limits) }
+        })
+    }
+
+    /// Budgets raised and headroom lowered as far as the settings asked for need, where the machine has the memory.
+    fn more_memory(&self) -> Option<Limits> {
+        let primary = self.machine.primary()?;
+        let device = self.attempted.devices.iter().find(|device| device.id == primary.id)?;
+        let enough = device.used.checked_next_multiple_of(BUDGET_STEP)?;
+        let raised = |bytes: u64| if bytes < device.used { enough } else { bytes };
+        let mut limits = self.limits.clone();
+        limits.memory_budget = limits.memory_budget.map(raised);
+        for (_, bytes) in limits.devices.iter_mut().filter(|(id, _)| *id == device.id) {
+            *bytes = raised(*bytes);
+        }
+        let spare = device.free.checked_sub(device.used)?;
+        if spare < device.headroom {
+            limits.headroom = Some(spare - spare % BUDGET_STEP);
+        }
+        (limits != *self.limits && self.fits(&limits)).then_some(limits)
+    }
+
+    /// What one short request in small steps takes, when not even that fits; empty otherwise.
+    fn smallest_reason(&self) -> String {
+        let smallest = Limits {
+            ctx_size: Some(self.attempted.ctx_size.min(CTX_SIZE_STEP)),
+            parallel: Some(1),
+            ubatch: Some(self.small_ubatch()),
+            ..self.limits.clone()
+        };
+        let plan = match attempt(self.needs, self.machine, &smallest) {
+            Attempt { plan, obstacle: Some(Obstacle::Bytes { .. }) } => plan,
+            _ => return String::new(),
+        };
+        let used = plan.devices.iter().fold(0u64, |sum, device| sum.saturating_add(device.used));
+        format!("; one request of {} tokens alone needs {}", plan.ctx_size, Size(used))
+    }
+
+    fn small_ubatch(&self) -> u32 {
+        self.attempted.ubatch.clamp(1, UBATCH_MIN)
+    }
+}
+
+/// What `changed` differs in from `asked`, as options.
+fn options(asked: &Limits, changed: &Limits) -> String {
+    let counts = [
+        ("--ctx-size", asked.ctx_size, changed.ctx_size),
+        ("--parallel", asked.parallel, changed.parallel),
+        ("--ubatch-size", asked.ubatch, changed.ubatch),
+    ];
+    let counts = counts.into_iter().filter(|(_, asked, changed)| asked != changed);
+    let counts = counts.filter_map(|(name, _, value)| Some(format!("{name} {}", value?)));
+    let sizes = [
+        ("--memory-budget", asked.memory_budget, changed.memory_budget),
+        ("--headroom", asked.headroom, changed.headroom),
+    ];
+    let sizes = sizes.into_iter().filter(|(_, asked, changed)| asked != changed);
+    let sizes =
+        sizes.filter_map(|(name, _, bytes)| Some(format!("{name} {}", Size(bytes?).exact())));
+    let caps =
+        asked.devices.iter().zip(&changed.devices).filter(|(asked, changed)| asked != changed);
+    let caps = caps.map(|(_, (id, bytes))| format!("--device {id}={}", Size(*bytes).exact()));
+    counts.chain(sizes).chain(caps).collect::<Vec<_>>().join(" ")
+}
+
+/// The largest of `1..=max` that `holds`, which must hold for every smaller number too.
+fn largest(max: u32, holds: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut low, mut high) = (0, max);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if holds(middle) {
+            low = middle;
+        } else {
+            high = middle - 1;
+        }
+    }
+    (low > 0).then_some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_search_finds_the_border() {
+        for max in 0..20 {
+            for border in 0..25 {
+                let expected = (border.min(max) > 0).then_some(border.min(max));
+                assert_eq!(
+                    largest(max, |number| number <= border),
+                    expected,
+                    "max {max}, border {border}"
+                );
+            }
+        }
+        assert_eq!(largest(u32::MAX, |_| true), Some(u32::MAX));
+    }
+}

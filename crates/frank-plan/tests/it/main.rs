@@ -1,0 +1,9 @@
+//! What the planner promises, for plain models, real machines and absurd numbers.
+
+mod budgets;
+mod json;
+mod machine;
+mod made_up;
+mod properties;
+mod refusals;
+mod sizes;

