@@ -46,6 +46,8 @@ impl Message {
 pub struct Conversation {
     /// In the order in which they were said.
     pub messages: Vec<Message>,
+    /// Seconds since 1970 (UTC) for templates that write the date; without it they find no clock.
+    pub now: Option<u64>,
 }
 
 impl Conversation {

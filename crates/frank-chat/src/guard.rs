@@ -5,8 +5,10 @@
 //! exactly the control tokens that the template itself wrote. A template that deletes pieces from the middle
 //! of a message can still join what a guard had no reason to part.
 
+use std::ops::RangeInclusive;
+
 /// Unicode noncharacters for internal use; no text needs them.
-const CANDIDATES: std::ops::RangeInclusive<char> = '\u{FDD0}'..='\u{FDEF}';
+const CANDIDATES: RangeInclusive<char> = '\u{FDD0}'..='\u{FDEF}';
 
 /// A noncharacter that is in none of `texts`; `None` when each of the 32 is in one.
 pub(crate) fn free_guard<'a>(texts: impl Iterator<Item = &'a str>) -> Option<char> {

@@ -1,5 +1,7 @@
 //! A rendered prompt: text in which only the template's own control tokens can be read as such.
 
+use crate::guard::free_guard;
+
 /// The text a chat template made of a conversation.
 ///
 /// Wherever text that came from a message could be read as (part of) a control token, a `guard` stands
@@ -14,6 +16,13 @@ pub struct Prompt {
 }
 
 impl Prompt {
+    /// A text in which every control token is meant as one; `None` when it holds each character that could be a
+    /// guard.
+    #[must_use]
+    pub fn unguarded(text: String) -> Option<Self> {
+        free_guard(std::iter::once(text.as_str())).map(|guard| Self { text, guard })
+    }
+
     /// The text as a reader sees it: every guard removed.
     #[must_use]
     pub fn plain_text(&self) -> String {

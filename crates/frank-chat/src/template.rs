@@ -1,9 +1,11 @@
 //! Renders a model's chat template. Never trusts it: work, output, stack and time are bounded.
 
 mod builtins;
+mod clock;
 mod error;
 mod json;
 mod sandbox;
+mod source;
 
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ use crate::prompt::Prompt;
 
 pub use error::TemplateError;
 use sandbox::{CappedWriter, Sandbox};
+use source::without_generation_tags;
 
 /// Longest template taken. The longest in use are near 40 KiB.
 const SOURCE_BYTES_MAX: usize = 128 << 10;
@@ -77,12 +80,11 @@ impl ChatTemplate {
         let source: Arc<str> = source.into();
         let sandbox = Sandbox::default();
         let stack_bytes = STACK_BYTES_BASE + source.len() * STACK_BYTES_PER_SOURCE_BYTE;
-        let compiled = Arc::clone(&source);
+        let plain = without_generation_tags(&source).into_owned();
         let environment = sandbox.run(stack_bytes, move || {
             let mut environment = builtins::environment();
-            environment
-                .add_template_owned(NAME, compiled.to_string())
-                .map_err(|e| TemplateError::from_engine(&e))?;
+            let added = environment.add_template_owned(NAME, plain);
+            added.map_err(|error| TemplateError::from_engine(&error))?;
             Ok(environment)
         })??;
         Ok(Self {
@@ -135,6 +137,10 @@ impl ChatTemplate {
             bos_token => &*self.bos,
             eos_token => &*self.eos,
             add_generation_prompt => true,
+        };
+        let context = match conversation.now {
+            Some(now) => context! { strftime_now => builtins::clock_function(now), ..context },
+            None => context,
         };
         let stack_bytes =
             STACK_BYTES_BASE + usize::try_from(fuel).unwrap_or(usize::MAX) * STACK_BYTES_PER_FUEL;

@@ -16,7 +16,7 @@ impl KvTypes {
     /// Bytes of one token's keys and values in a layer with `n_values` values each.
     #[must_use]
     pub fn token_bytes(self, n_values: usize) -> u64 {
-        (n_values * (self.k.value_bytes() + self.v.value_bytes())) as u64
+        (n_values as u64).saturating_mul((self.k.value_bytes() + self.v.value_bytes()) as u64)
     }
 }
 

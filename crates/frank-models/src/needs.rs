@@ -13,12 +13,12 @@ use crate::weights::STAGING_BYTES;
 /// Code, stacks, allocator and the HTTP side of a serving process, without the tokenizer.
 ///
 /// Source: peak RSS of `frank serve` less everything else in the plan, see `docs/measurements.md`.
-const RUNTIME_BASE_BYTES: u64 = 14 << 20;
+const RUNTIME_BASE_BYTES: u64 = 10 << 20;
 
 /// Tokenizer, vocabulary and what the header leaves in the allocator, for one token of the vocabulary.
 ///
 /// Source: as [`RUNTIME_BASE_BYTES`].
-const RUNTIME_TOKEN_BYTES: u64 = 300;
+const RUNTIME_TOKEN_BYTES: u64 = 240;
 
 /// Bytes of logits and of sampling candidates for one token of the vocabulary.
 const OUTPUT_TOKEN_BYTES: usize = 4 + 8;

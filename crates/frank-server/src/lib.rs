@@ -1,1 +1,24 @@
-//! HTTP endpoint: routes, streaming, authentication, limits.
+//! HTTP endpoint: routes, streaming, authentication, limits. Never schedules, formats prompts or knows a vendor's
+//! fields.
+
+mod answer_events;
+mod app;
+mod auth;
+mod error;
+mod gate;
+mod generate;
+mod health;
+mod limits;
+mod origin;
+mod page;
+mod routes;
+mod serve;
+mod served;
+mod sse;
+mod stop;
+
+pub use auth::{ApiKeys, KeyFileError};
+pub use limits::{BODY_BYTES_MAX, REQUEST_BYTES_MAX};
+pub use origin::{AllowedOrigin, OriginError};
+pub use serve::{ServeError, ServerOptions, serve};
+pub use served::{ModelSlot, Served};

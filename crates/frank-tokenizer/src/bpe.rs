@@ -6,12 +6,13 @@
 //! pair has changed since are recognised when they come up, in O(1), not searched for.
 
 use std::cmp::Reverse;
+use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap};
 
 use frank_gguf::Metadata;
 
 use crate::byte_alphabet;
-use crate::error::TokenizerError;
+use crate::error::{TokenizerError, shortened};
 use crate::vocab::{TokenKind, Vocab};
 
 const MERGES_KEY: &str = "tokenizer.ggml.merges";
@@ -20,37 +21,42 @@ const MERGES_KEY: &str = "tokenizer.ggml.merges";
 const NO_TOKEN: u32 = u32::MAX;
 
 /// Stands for the end of the chain of symbols.
-const NO_SYMBOL: usize = usize::MAX;
+const NO_SYMBOL: u32 = u32::MAX;
 
-/// What a pair of neighbours becomes, and how early.
+/// Bytes that are merged at once, so that 32 bits number the symbols. Only a word over a gibibyte is cut by it.
+const CHUNK_BYTES: usize = 1 << 30;
+
+/// What a pair of neighbours becomes.
 #[derive(Debug, Clone, Copy)]
 struct Merge {
-    rank: u32,
+    pair: (u32, u32),
     token_id: u32,
 }
 
 /// The merges of a vocabulary.
 pub(crate) struct Bpe {
     byte_tokens: [u32; 256],
-    merges: HashMap<(u32, u32), Merge>,
+    /// By rank: the first is merged first.
+    merges: Vec<Merge>,
+    /// Indexes into `merges`.
+    ranks: HashMap<(u32, u32), u32>,
 }
 
 /// One symbol of a word: a token, in a chain from left to right.
 #[derive(Debug, Clone, Copy)]
 struct Symbol {
     token_id: u32,
-    previous: usize,
-    next: usize,
+    previous: u32,
+    next: u32,
 }
 
 /// A pair of neighbours that may be merged. The order of the fields is the order of merging: rank, then place.
+///
+/// A rank belongs to one pair of tokens, so other tokens at this place by now mean that the pair is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     rank: u32,
-    left: usize,
-    /// The tokens of the pair when it was found; other ones by now mean that the pair is gone.
-    pair: (u32, u32),
-    merged: u32,
+    left: u32,
 }
 
 /// Memory of the merge loop, kept from word to word.
@@ -79,135 +85,151 @@ impl Bpe {
                 .copied()
                 .unwrap_or(NO_TOKEN)
         };
-        let byte_tokens = std::array::from_fn(|byte| spelled(byte as u8));
-        let mut merges = HashMap::new();
+        let mut bpe = Bpe {
+            byte_tokens: std::array::from_fn(|byte| spelled(byte as u8)),
+            merges: Vec::with_capacity(list.len()),
+            ranks: HashMap::with_capacity(list.len()),
+        };
         for (index, text) in list.iter().enumerate() {
-            let (pair, token_id) = read_merge(index, text, &ids)?;
-            // A pair that is listed again keeps its first rank, as in llama.cpp.
-            merges.entry(pair).or_insert(Merge { rank: index as u32, token_id });
+            bpe.push_merge(read_merge(index, text, &ids)?);
         }
-        merges.shrink_to_fit();
-        Ok(Bpe { byte_tokens, merges })
+        Ok(bpe)
+    }
+
+    /// Adds a merge that ranks behind all others. A pair that is there already keeps its rank, as in llama.cpp.
+    fn push_merge(&mut self, merge: Merge) {
+        let rank = self.merges.len() as u32;
+        if let Entry::Vacant(slot) = self.ranks.entry(merge.pair) {
+            slot.insert(rank);
+            self.merges.push(merge);
+        }
     }
 
     /// Appends the tokens of one word. A byte that the vocabulary cannot spell is left out, as in llama.cpp.
     pub(crate) fn encode_word(&self, word: &str, scratch: &mut Scratch, tokens: &mut Vec<u32>) {
-        scratch.start(word.bytes().map(|byte| self.byte_tokens[usize::from(byte)]));
-        for left in 0..scratch.symbols.len() {
+        for chunk in word.as_bytes().chunks(CHUNK_BYTES) {
+            self.merge_bytes(chunk, scratch);
+            tokens.extend(scratch.tokens());
+        }
+    }
+
+    /// Leaves the merged symbols of some bytes in `scratch`.
+    fn merge_bytes(&self, bytes: &[u8], scratch: &mut Scratch) {
+        scratch.start(bytes.iter().map(|&byte| self.byte_tokens[usize::from(byte)]));
+        for left in 0..bytes.len() as u32 {
             self.queue_pair(left, scratch);
         }
-        while let Some(Reverse(candidate)) = scratch.queue.pop() {
-            if scratch.is_current(candidate) {
-                let previous = scratch.merge(candidate);
+        while let Some(Reverse(Candidate { rank, left })) = scratch.queue.pop() {
+            let merge = self.merges[rank as usize];
+            if scratch.pair(left) == Some(merge.pair) {
+                let previous = scratch.merge(left, merge.token_id);
                 self.queue_pair(previous, scratch);
-                self.queue_pair(candidate.left, scratch);
+                self.queue_pair(left, scratch);
             }
         }
-        tokens.extend(scratch.tokens());
     }
 
     /// Queues the pair that starts at `left`, if there is one that merges.
-    fn queue_pair(&self, left: usize, scratch: &mut Scratch) {
+    fn queue_pair(&self, left: u32, scratch: &mut Scratch) {
         let Some(pair) = scratch.pair(left) else { return };
-        if let Some(&Merge { rank, token_id }) = self.merges.get(&pair) {
+        if let Some(&rank) = self.ranks.get(&pair) {
             scratch.n_queued += 1;
-            scratch.queue.push(Reverse(Candidate { rank, left, pair, merged: token_id }));
+            scratch.queue.push(Reverse(Candidate { rank, left }));
         }
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
-        // One control byte to an entry is how the standard library's map is laid out.
-        self.merges.capacity() * (size_of::<((u32, u32), Merge)>() + 1)
+        // A slot of the standard library's map is its key, its value and one control byte.
+        self.ranks.capacity() * (size_of::<((u32, u32), u32)>() + 1)
+            + self.merges.capacity() * size_of::<Merge>()
     }
 }
 
 impl Scratch {
     /// Sets up the symbols of a word. The queue is empty, because the loop before ended with it empty.
     fn start(&mut self, tokens: impl ExactSizeIterator<Item = u32>) {
-        let n = tokens.len();
-        let link = |index: usize| if index < n { index } else { NO_SYMBOL };
+        let n = tokens.len() as u32;
         self.symbols.clear();
-        self.symbols.extend(tokens.enumerate().map(|(index, token_id)| Symbol {
+        self.symbols.extend((0..n).zip(tokens).map(|(index, token_id)| Symbol {
             token_id,
             previous: index.checked_sub(1).unwrap_or(NO_SYMBOL),
-            next: link(index + 1),
+            next: if index + 1 < n { index + 1 } else { NO_SYMBOL },
         }));
     }
 
-    /// The tokens of the symbol at `left` and its right neighbour.
-    fn pair(&self, left: usize) -> Option<(u32, u32)> {
-        let symbol = self.symbols.get(left)?;
-        let right = self.symbols.get(symbol.next)?;
-        Some((symbol.token_id, right.token_id))
+    fn symbol(&self, index: u32) -> Option<&Symbol> {
+        self.symbols.get(index as usize)
     }
 
-    fn is_current(&self, candidate: Candidate) -> bool {
-        self.pair(candidate.left) == Some(candidate.pair)
+    /// The tokens of the symbol at `left` and its right neighbour; `None` at the end, and where a merge took the symbol
+    /// out of the chain.
+    fn pair(&self, left: u32) -> Option<(u32, u32)> {
+        let left = self.symbol(left)?;
+        let right = self.symbol(left.next)?;
+        Some((left.token_id, right.token_id))
     }
 
-    /// Merges the pair into its left symbol and takes the right one out of the chain. Returns the symbol before it.
-    fn merge(&mut self, candidate: Candidate) -> usize {
-        let left = candidate.left;
-        let right = self.symbols[left].next;
-        let after = self.symbols[right].next;
-        self.symbols[right].next = NO_SYMBOL;
-        self.symbols[left].token_id = candidate.merged;
-        self.symbols[left].next = after;
-        if let Some(after) = self.symbols.get_mut(after) {
+    /// Merges the symbol at `left` with its right neighbour, which leaves the chain. Returns the symbol before it.
+    fn merge(&mut self, left: u32, token_id: u32) -> u32 {
+        let right = self.symbols[left as usize].next;
+        let after = self.symbols[right as usize].next;
+        self.symbols[right as usize].next = NO_SYMBOL;
+        if let Some(after) = self.symbols.get_mut(after as usize) {
             after.previous = left;
         }
-        self.symbols[left].previous
+        let left = &mut self.symbols[left as usize];
+        left.token_id = token_id;
+        left.next = after;
+        left.previous
     }
 
     /// The tokens of the chain.
     fn tokens(&self) -> impl Iterator<Item = u32> {
-        let first = self.symbols.first();
-        let chain = std::iter::successors(first, |symbol| self.symbols.get(symbol.next));
+        let chain = std::iter::successors(self.symbol(0), |symbol| self.symbol(symbol.next));
         chain.map(|symbol| symbol.token_id).filter(|&token_id| token_id != NO_TOKEN)
     }
 }
 
 /// The pair of a merge, and what it becomes.
-fn read_merge(
-    index: usize,
-    merge: &str,
-    ids: &HashMap<&str, u32>,
-) -> Result<((u32, u32), u32), TokenizerError> {
+fn read_merge(index: usize, text: &str, ids: &HashMap<&str, u32>) -> Result<Merge, TokenizerError> {
     // The first piece may itself be a space in vocabularies with another alphabet; it is never empty.
-    let space = merge.bytes().skip(1).position(|byte| byte == b' ').map(|place| place + 1);
-    let pieces = space.map(|space| (&merge[..space], &merge[space + 1..]));
+    let space = text.bytes().skip(1).position(|byte| byte == b' ').map(|place| place + 1);
+    let pieces = space.map(|space| (&text[..space], &text[space + 1..]));
     let (left, right) =
-        pieces.ok_or_else(|| TokenizerError::MergeForm { index, merge: merge.to_owned() })?;
+        pieces.ok_or_else(|| TokenizerError::MergeForm { index, merge: shortened(text) })?;
     let id = |piece: &str| {
         ids.get(piece).copied().ok_or_else(|| TokenizerError::MergePiece {
             index,
-            merge: merge.to_owned(),
-            piece: piece.to_owned(),
+            merge: shortened(text),
+            piece: shortened(piece),
         })
     };
-    Ok(((id(left)?, id(right)?), id(&format!("{left}{right}"))?))
+    Ok(Merge { pair: (id(left)?, id(right)?), token_id: id(&format!("{left}{right}"))? })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::{Bpe, Merge, Scratch};
 
-    /// Token 0 is `a`; every two equal tokens merge into the next one.
-    fn doubling() -> Bpe {
-        let merges = (0..20).map(|id| ((id, id), Merge { rank: id, token_id: id + 1 })).collect();
-        Bpe { byte_tokens: [0; 256], merges }
-    }
-
-    /// Like `doubling`, but the order of merging runs against the order of the word.
-    fn growing() -> Bpe {
-        let merges =
-            (0..1000).map(|id| ((id, 0), Merge { rank: 1000 - id, token_id: id + 1 })).collect();
-        Bpe { byte_tokens: [0; 256], merges }
+    /// A vocabulary where every byte is token 0 but `b` and `c`, which are 1 and 2.
+    fn bpe(merges: impl IntoIterator<Item = (u32, u32, u32)>) -> Bpe {
+        let mut bpe = Bpe { byte_tokens: [0; 256], merges: Vec::new(), ranks: HashMap::new() };
+        bpe.byte_tokens[usize::from(b'b')] = 1;
+        bpe.byte_tokens[usize::from(b'c')] = 2;
+        for (left, right, token_id) in merges {
+            bpe.push_merge(Merge { pair: (left, right), token_id });
+        }
+        bpe
     }
 
     #[test]
     fn the_queue_sees_fewer_than_three_entries_for_each_byte() {
-        for bpe in [doubling(), growing()] {
+        let doubling = bpe((0..20).map(|id| (id, id, id + 1)));
+        let growing_right = bpe((0..1000).map(|id| (id, 0, id + 1)));
+        let growing_left = bpe((0..1000).rev().map(|id| (0, id, id + 1)));
+        for bpe in [doubling, growing_right, growing_left] {
             for n in [1, 2, 3, 1000, 1 << 20] {
                 let (mut scratch, mut tokens) = (Scratch::default(), Vec::new());
                 bpe.encode_word(&"a".repeat(n), &mut scratch, &mut tokens);
@@ -223,15 +245,8 @@ mod tests {
 
     #[test]
     fn the_best_rank_is_merged_first_and_of_equal_ones_the_leftmost() {
-        let (a, b, c, ab, bc) = (0, 1, 2, 3, 4);
-        let mut byte_tokens = [a; 256];
-        byte_tokens[usize::from(b'b')] = b;
-        byte_tokens[usize::from(b'c')] = c;
-        let merge = |rank, token_id| Merge { rank, token_id };
-        let merges = [((a, b), merge(1, ab)), ((b, c), merge(0, bc)), ((a, a), merge(2, 5))]
-            .into_iter()
-            .collect();
-        let bpe = Bpe { byte_tokens, merges };
+        let (a, b, c, ab, bc, aa) = (0, 1, 2, 3, 4, 5);
+        let bpe = bpe([(b, c, bc), (a, b, ab), (a, a, aa), (b, c, aa)]);
         let encode = |word: &str| {
             let mut tokens = Vec::new();
             bpe.encode_word(word, &mut Scratch::default(), &mut tokens);
@@ -239,7 +254,7 @@ mod tests {
         };
         assert_eq!(encode("abc"), [a, bc]);
         assert_eq!(encode("abab"), [ab, ab]);
-        assert_eq!(encode("aaa"), [5, a]);
-        assert_eq!(encode("aaab"), [5, ab]);
+        assert_eq!(encode("aaa"), [aa, a]);
+        assert_eq!(encode("aaab"), [aa, ab]);
     }
 }

@@ -2,6 +2,9 @@
 
 use frank_gguf::GgufError;
 
+/// Texts longer than this many characters are cut in error texts, so that a hostile one stays on one line.
+const TEXT_CHARS_MAX: usize = 96;
+
 /// A tokenizer that cannot be made from a file's metadata.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenizerError {
@@ -107,4 +110,12 @@ pub enum TokenizerError {
         /// The piece at fault: the left, the right or the joined one.
         piece: String,
     },
+}
+
+/// A text from the file as error texts carry it. They print it with `{:?}`, which also escapes control characters.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(TEXT_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }

@@ -6,7 +6,7 @@
 mod gpt2;
 mod smollm;
 
-use crate::error::TokenizerError;
+use crate::error::{TokenizerError, shortened};
 
 /// A pre-tokenizer under the name that `tokenizer.ggml.pre` gives it.
 pub(crate) struct Pre {
@@ -36,7 +36,7 @@ impl Pre {
             return Ok(FALLBACK);
         };
         PRES.iter().find(|pre| pre.name == name).ok_or_else(|| TokenizerError::UnknownPre {
-            pre: name.to_owned(),
+            pre: shortened(name),
             known: PRES.iter().map(|pre| pre.name).collect::<Vec<_>>().join(", "),
         })
     }

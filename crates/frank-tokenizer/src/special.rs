@@ -47,17 +47,12 @@ struct SameLength {
 }
 
 impl SpecialTokens {
-    /// Collects the special tokens of a vocabulary. A control token of a single character is never found in text: a
-    /// guard could not stand inside it, and so a message could not be kept from spelling it.
+    /// Collects the special tokens of a vocabulary.
     pub(crate) fn new(vocab: &Vocab) -> Result<SpecialTokens, TokenizerError> {
         let mut lengths = BTreeMap::new();
         for token_id in vocab.ids() {
+            let Some(kind) = vocab.special_kind(token_id) else { continue };
             let text = vocab.text(token_id);
-            let kind = match vocab.kind(token_id) {
-                Some(TokenKind::Control) if text.chars().nth(1).is_some() => TokenKind::Control,
-                Some(TokenKind::UserDefined) if !text.is_empty() => TokenKind::UserDefined,
-                _ => continue,
-            };
             let bytes = text.len();
             if bytes > SPECIAL_BYTES_MAX {
                 return Err(TokenizerError::SpecialTooLong {

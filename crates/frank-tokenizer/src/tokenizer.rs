@@ -4,7 +4,7 @@ use frank_chat::Prompt;
 use frank_gguf::Metadata;
 
 use crate::bpe::{Bpe, Scratch};
-use crate::error::TokenizerError;
+use crate::error::{TokenizerError, shortened};
 use crate::pre::Pre;
 use crate::special::{Piece, SpecialTokens, Specials};
 use crate::vocab::{TokenKind, Vocab};
@@ -34,7 +34,7 @@ impl Tokenizer {
             metadata.str(MODEL_KEY)?.ok_or(TokenizerError::MissingKey { key: MODEL_KEY })?;
         if model != MODEL_BPE {
             return Err(TokenizerError::UnknownModel {
-                model: model.to_owned(),
+                model: shortened(model),
                 known: MODEL_BPE.to_owned(),
             });
         }
@@ -159,8 +159,9 @@ impl Tokenizer {
         self.vocab.text(token_id)
     }
 
-    /// The texts that a chat prompt must guard where they come from a message: those of all control tokens, and of the
-    /// user-defined tokens that the file's chat template uses as structure, for example `</think>`.
+    /// The texts that a chat prompt must guard where they come from a message: those of the control tokens that
+    /// can be found in text (a single character cannot), and of the user-defined tokens that the file's chat
+    /// template uses as structure, for example `</think>`.
     #[must_use]
     pub fn control_texts(&self) -> Vec<&str> {
         self.guarded.iter().map(|&id| self.vocab.text(id)).collect()
@@ -193,13 +194,16 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Control tokens, and the user-defined ones that the template spells. A user-defined token that is only white space or
-/// starts like a word is text that the vocabulary happens to keep whole, even where the template has it.
+/// Control tokens that can be found in text, and the user-defined ones that the template spells. A user-defined token
+/// that is white space or starts like a word is text that the vocabulary happens to keep whole, even where the template
+/// has it, and one of a single character leaves no room for a guard.
 fn guarded_tokens(vocab: &Vocab, template: &str) -> Vec<u32> {
     let is_marker = |text: &str| {
-        text.len() > 1 && text.starts_with(|c: char| !c.is_alphanumeric() && !c.is_whitespace())
+        let mut chars = text.chars();
+        chars.next().is_some_and(|c| !c.is_alphanumeric() && !c.is_whitespace())
+            && chars.next().is_some()
     };
-    let is_guarded = |id: &u32| match vocab.kind(*id) {
+    let is_guarded = |id: &u32| match vocab.special_kind(*id) {
         Some(TokenKind::Control) => true,
         Some(TokenKind::UserDefined) => {
             is_marker(vocab.text(*id)) && template.contains(vocab.text(*id))

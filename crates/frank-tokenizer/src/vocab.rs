@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use frank_gguf::Metadata;
 
 use crate::byte_alphabet;
-use crate::error::TokenizerError;
+use crate::error::{TokenizerError, shortened};
 
 const TOKENS_KEY: &str = "tokenizer.ggml.tokens";
 const KINDS_KEY: &str = "tokenizer.ggml.token_type";
@@ -117,6 +117,18 @@ impl Vocab {
         self.kinds.get(id as usize).copied()
     }
 
+    /// The kind of a token that can be found in text as a whole; `None` for the others.
+    ///
+    /// A control token of a single character cannot: no guard fits inside it, so a message could spell it.
+    pub(crate) fn special_kind(&self, id: u32) -> Option<TokenKind> {
+        let n_chars = self.text(id).chars().take(2).count();
+        self.kind(id).filter(|kind| match kind {
+            TokenKind::Text => false,
+            TokenKind::Control => n_chars == 2,
+            TokenKind::UserDefined => n_chars > 0,
+        })
+    }
+
     /// The text as the vocabulary spells it; empty beyond the vocabulary.
     pub(crate) fn text(&self, id: u32) -> &str {
         std::str::from_utf8(self.texts.get(id)).expect("texts were strings when they were put in")
@@ -149,7 +161,11 @@ fn ids_by_text(texts: &[String]) -> Result<HashMap<&str, u32>, TokenizerError> {
     let mut ids = HashMap::new();
     for (text, id) in texts.iter().zip(0u32..).filter(|(text, _)| !text.is_empty()) {
         if let Some(first) = ids.insert(text.as_str(), id) {
-            return Err(TokenizerError::DuplicateToken { text: text.clone(), first, second: id });
+            return Err(TokenizerError::DuplicateToken {
+                text: shortened(text),
+                first,
+                second: id,
+            });
         }
     }
     Ok(ids)

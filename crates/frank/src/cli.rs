@@ -1,8 +1,10 @@
 //! The command line: which subcommands there are, and nothing of what they do.
 
+mod demo;
 mod eval;
 mod fit;
 mod inspect;
+mod serve;
 
 use std::ffi::OsString;
 
@@ -12,6 +14,8 @@ use crate::options::full_spellings;
 
 const EXAMPLES: &str = "\
 Examples:
+  frank demo                                 a small model, fetched, served and asked one question
+  frank serve model.gguf                     an HTTP endpoint on http://127.0.0.1:7770
   frank fit model.gguf                       what the model takes on this machine
   frank fit model.gguf --memory-budget 4GiB  whether it fits, and what to change if not
   frank inspect model.gguf                   metadata and tensors of a file
@@ -33,6 +37,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Demo),
+    Serve(serve::Serve),
     Eval(eval::Eval),
     Fit(fit::Fit),
     Inspect(inspect::Inspect),
@@ -45,6 +51,8 @@ enum Command {
 /// error too, as in clap.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()> {
     match Cli::try_parse_from(full_spellings(args))?.command {
+        Command::Demo(demo) => demo.run(),
+        Command::Serve(serve) => serve.run(),
         Command::Eval(eval) => eval.run(),
         Command::Fit(fit) => fit.run(),
         Command::Inspect(inspect) => inspect.run(),

@@ -1,5 +1,7 @@
 //! From an open file to a model in memory: family, plan, tokenizer, then the weights. Refuses before it reads one.
 
+use std::sync::Arc;
+
 use frank_hub::{FailureKind, ModelFile};
 use frank_models::{ArchError, LoadError, LoadOptions, Model, arch};
 use frank_plan::{ModelNeeds, Plan, plan};
@@ -13,7 +15,7 @@ use crate::report::{Failure, known};
 pub(crate) struct Prepared {
     pub(crate) file: ModelFile,
     pub(crate) plan: Plan,
-    pub(crate) tokenizer: Tokenizer,
+    pub(crate) tokenizer: Arc<Tokenizer>,
 }
 
 impl Prepared {
@@ -34,18 +36,9 @@ impl Prepared {
         let machine = this_machine()?;
         let limits = options.limits(&machine)?;
         let plan = plan(&needs, &machine, &limits).map_err(|refusal| Failure::from(&refusal))?;
-        if plan.parallel > plan.ubatch {
-            let fact = format!(
-                "a step of {} rows cannot hold a row of each of {} requests",
-                plan.ubatch, plan.parallel
-            );
-            let way_out =
-                format!("--ubatch-size {} or more, or a smaller --parallel", plan.parallel);
-            return Err(Failure::usage(fact).hint(way_out).into());
-        }
         let tokenizer = Tokenizer::from_metadata(&file.header.metadata)
             .map_err(|error| known(error, FailureKind::Input, None))?;
-        Ok(Self { file, plan, tokenizer })
+        Ok(Self { file, plan, tokenizer: Arc::new(tokenizer) })
     }
 
     /// Reads the weights and takes the memory of the plan; `n_outputs` rows of a step may ask for logits.

@@ -5,7 +5,9 @@ mod load;
 mod machine;
 mod model;
 mod options;
+mod plan_text;
 mod report;
+mod serving;
 
 use std::process::ExitCode;
 

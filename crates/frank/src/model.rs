@@ -52,7 +52,8 @@ fn fetch(reference: &Reference) -> Result<PathBuf, FetchError> {
     store.fetch(reference, &Expected::default(), &say_download)
 }
 
-fn of_fetch(error: FetchError) -> anyhow::Error {
+/// A fetch that failed, with its exit code and the way out.
+pub(crate) fn of_fetch(error: FetchError) -> anyhow::Error {
     let (kind, hint) = (error.kind(), error.hint());
     known(error, kind, hint)
 }

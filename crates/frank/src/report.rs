@@ -163,6 +163,11 @@ fn usage_message(text: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
+/// Tells the person at the terminal something that is no error and no data.
+pub(crate) fn tell(text: &str) {
+    say(&format!("{text}\n"));
+}
+
 /// Writes to stderr. When nobody reads that either, there is nobody left to tell.
 fn say(text: &str) {
     let _unheard = io::stderr().lock().write_all(text.as_bytes());

@@ -58,7 +58,7 @@ fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
     }
     let messages =
         items.into_iter().enumerate().map(|(i, item)| message(item, format!("messages[{i}]")));
-    Ok(Conversation { messages: messages.collect::<Result<_, _>>()? })
+    Ok(Conversation { messages: messages.collect::<Result<_, _>>()?, now: None })
 }
 
 fn message(item: Value, path: String) -> Result<Message, ApiError> {

@@ -5,8 +5,12 @@ use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State};
 use minijinja_contrib::pycompat;
 
+use super::clock::UtcTime;
 use super::error::Raised;
 use super::json::to_json;
+
+/// Bytes of text that one fuel pays for, in the engine's own terms.
+const BYTES_PER_FUEL: u64 = 64;
 
 /// An environment without templates.
 pub(super) fn environment() -> Environment<'static> {
@@ -37,11 +41,7 @@ fn call_python_method(
     args: &[Value],
 ) -> Result<Value, Error> {
     if method == "format" {
-        // A width in the text would be allocated before it is charged.
-        return Err(Error::new(
-            ErrorKind::UnknownMethod,
-            "str.format is not offered to chat templates",
-        ));
+        pay_for_format(state, value.as_str().unwrap_or_default(), args)?;
     }
     for container in std::iter::once(value).chain(args) {
         if matches!(container.kind(), ValueKind::Seq | ValueKind::Iterable) {
@@ -49,4 +49,27 @@ fn call_python_method(
         }
     }
     pycompat::unknown_method_callback(state, value, method, args)
+}
+
+/// Pays for what `str.format` writes, which the engine charges only when it is there. A width such as `{:9999}`
+/// could be of any size, so there are none.
+fn pay_for_format(state: &State, format: &str, args: &[Value]) -> Result<(), Error> {
+    let mut fields = format.split('{').skip(1);
+    if fields.any(|field| field.split('}').next().is_some_and(|field| field.contains(':'))) {
+        let why = "str.format with a format after a colon is not offered to chat templates";
+        return Err(Error::new(ErrorKind::UnknownMethod, why));
+    }
+    let n_fields = format.matches('{').count() as u64;
+    let arg_bytes: usize = args.iter().filter_map(Value::as_str).map(str::len).sum();
+    state.consume_fuel(n_fields.saturating_mul(arg_bytes as u64) / BYTES_PER_FUEL)
+}
+
+/// `strftime_now` of `transformers`, for a time that the caller gave.
+pub(super) fn clock_function(unix_seconds: u64) -> Value {
+    let time = UtcTime::from_unix(unix_seconds);
+    Value::from_function(move |format: &str| {
+        time.strftime(format).map_err(|code| {
+            Error::new(ErrorKind::InvalidOperation, format!("strftime_now does not know {code}"))
+        })
+    })
 }

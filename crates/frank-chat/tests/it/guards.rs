@@ -143,7 +143,7 @@ proptest! {
     #[test]
     fn the_only_control_tokens_are_those_of_the_template(messages in messages()) {
         let template = ChatTemplate::new(CHATML, "", "").unwrap();
-        let talk = frank_chat::Conversation { messages };
+        let talk = frank_chat::Conversation { messages, now: None };
         let prompt = template.render(&talk, &CHATML_CONTROLS).unwrap();
         prop_assert_eq!(controls_in(&prompt, &CHATML_CONTROLS), chatml_controls(talk.messages.len()));
         prop_assert_eq!(prompt.plain_text(), chatml_text(&talk.messages));

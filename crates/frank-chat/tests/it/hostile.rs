@@ -44,6 +44,8 @@ fn a_string_of_a_gigabyte_is_never_made() {
     assert!(matches!(refusal("{{ 'a' * 10**9 }}"), TemplateError::TooMuchWork));
     assert!(matches!(refusal("{{ '%1000000000d' | format(1) }}"), TemplateError::TooMuchWork));
     assert!(matches!(refusal("{{ '{:1000000000}'.format(1) }}"), TemplateError::Failed { .. }));
+    let repeated = "{{ '{0}'.replace('{0}', '{0}{0}{0}{0}{0}{0}{0}{0}').format('a' * 1000000) }}";
+    assert!(matches!(refusal(repeated), TemplateError::TooMuchWork));
     let doubling = "{% set ns = namespace(s='aaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}";
     assert!(matches!(refusal(doubling), TemplateError::TooMuchWork));
 }

@@ -15,9 +15,8 @@ const CHATML: &str = "{% for message in messages %}{% if loop.first and messages
 const CHATML_CONTROLS: [&str; 3] = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"];
 
 fn conversation(messages: &[(Role, &str)]) -> Conversation {
-    Conversation {
-        messages: messages.iter().map(|(role, content)| Message::new(*role, *content)).collect(),
-    }
+    let messages = messages.iter().map(|(role, content)| Message::new(*role, *content)).collect();
+    Conversation { messages, now: None }
 }
 
 /// What `source` makes of one user message, guards removed.

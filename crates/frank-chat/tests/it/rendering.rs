@@ -28,6 +28,7 @@ fn python_methods_and_globals_are_there() {
     check("{{ 'a b'.split(' ')[-1].upper() }}", "B");
     check("{{ messages[0].content.startswith('Hi') }}", "True");
     check("{{ messages[0].get('tool_calls', 'none') }}", "none");
+    check("{{ '{}-{}'.format('a', 1) }}{{ '{1}{0}'.format('a', 'b') }}", "a-1ba");
     check("{{ '  x '.strip() }}{{ 'x\n' | trim }}", "xx");
     check(
         "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
@@ -66,6 +67,21 @@ fn names_reach_the_template() {
     let mut talk = conversation(&[(Role::User, "Hi")]);
     talk.messages[0] = Message { name: Some("Ann".to_owned()), ..talk.messages[0].clone() };
     assert_eq!(template.render(&talk, &[]).unwrap().plain_text(), "Ann: Hi");
+}
+
+#[test]
+fn a_template_finds_the_date_where_the_caller_gives_one() {
+    let source = "{% if strftime_now is defined %}{{ strftime_now('%d %b %Y') }}{% else %}no clock{% endif %}";
+    let template = ChatTemplate::new(source, "", "").unwrap();
+    let mut talk = conversation(&[(Role::User, "Hi")]);
+    assert_eq!(template.render(&talk, &[]).unwrap().text, "no clock");
+    talk.now = Some(1_700_000_000);
+    assert_eq!(template.render(&talk, &[]).unwrap().text, "14 Nov 2023");
+}
+
+#[test]
+fn words_marked_for_training_are_words_like_any_other() {
+    check("{% for m in messages %}{%- generation -%} x {%- endgeneration -%}{% endfor %}", "x");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
 use frank_kernels::{Activations, AttentionShape, Pool, RopeTable, add, rms_norm};
+use frank_os::HUGE_PAGE_BYTES;
 use frank_plan::{ComputeNeeds, LayerState, ModelNeeds};
 
 use crate::arch::LoadOptions;
@@ -101,7 +102,9 @@ impl Shape {
         let row = Scratch::row_bytes(self.scratch_widths())
             + Activations::row_bytes(self.n_in_max())
             + RopeTable::row_bytes(self.n_rot / 2);
-        ComputeNeeds { per_row: row as u64, ..needs::output_compute(self.n_vocab) }
+        // The scratch is one buffer of whole huge pages.
+        let fixed = HUGE_PAGE_BYTES;
+        ComputeNeeds { fixed, per_row: row as u64, ..needs::output_compute(self.n_vocab) }
     }
 }
 
@@ -245,23 +248,21 @@ pub(super) fn load(file: &ModelFile, options: LoadOptions) -> Result<Box<dyn Mod
     let shape = Shape::read(&file.header)?;
     let mut table = WeightTable::new(&file.header);
     let parts = Parts::place(&shape, &mut table)?;
-    let weights = table.load(file)?;
-    let inverse_frequencies =
-        inverse_frequencies(&shape, parts.rope_factors.map(|id| weights.vector(id)));
+    // All that is not weights first: what the system cannot give is known before gigabytes were read.
     let n_rows = options.n_rows_max;
+    let kv_blocks = options.kv_blocks as usize;
+    let kv = KvTensors::new(shape.n_layers, kv_blocks, &shape.attention, options.kv_types)?;
+    let scratch = Scratch::new(n_rows, shape.scratch_widths())?;
+    let weights = table.load(file)?;
+    let factors = parts.rope_factors.map(|id| weights.vector(id));
     Ok(Box::new(Llama {
-        kv: KvTensors::new(
-            shape.n_layers,
-            options.kv_blocks as usize,
-            &shape.attention,
-            options.kv_types,
-        )?,
-        scratch: Scratch::new(n_rows, shape.scratch_widths())?,
+        inverse_frequencies: inverse_frequencies(&shape, factors),
         quants: Activations::with_capacity(n_rows, shape.n_in_max()),
         rope: RopeTable::with_capacity(n_rows, shape.n_rot / 2),
         pool: Pool::new(options.n_threads),
         n_outputs_max: options.n_outputs_max,
-        inverse_frequencies,
+        kv,
+        scratch,
         weights,
         parts,
         shape,

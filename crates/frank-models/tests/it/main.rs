@@ -1,6 +1,7 @@
 //! Behaviour of loaded models, against references that others computed.
 
 mod exactness;
+mod llama_cpp;
 mod oracle;
 mod refusals;
 mod step;

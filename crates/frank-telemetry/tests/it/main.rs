@@ -24,7 +24,10 @@ fn a_scrape_holds_each_metric_of_the_catalogue_with_its_help() {
             Kind::Histogram => format!("{}_count", info.name()),
         };
         let starts = [format!("{series} "), format!("{series}{{")];
-        assert!(text.lines().any(|line| starts.iter().any(|s| line.starts_with(s))), "no {series} in\n{text}");
+        assert!(
+            text.lines().any(|line| starts.iter().any(|s| line.starts_with(s))),
+            "no {series} in\n{text}"
+        );
         let family = info.name();
         let family = family.strip_suffix("_total").unwrap_or(&family);
         assert!(

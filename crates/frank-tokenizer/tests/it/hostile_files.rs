@@ -158,3 +158,20 @@ fn a_special_token_longer_than_any_real_one_is_refused() {
     check(&Keys::new(&[(&long, USER_DEFINED)], &[]), expected);
     Keys::new(&[(&long[1..], CONTROL)], &[]).tokenizer();
 }
+
+#[test]
+fn an_error_about_a_long_text_is_short() {
+    let long = "é".repeat(100_000);
+    let refused = [
+        keys().with("tokenizer.ggml.model", long.as_str()),
+        keys().with("tokenizer.ggml.pre", long.as_str()),
+        Keys::new(&[(&long, NORMAL), (&long, NORMAL)], &[]),
+        Keys::new(&[], &[&long]),
+        Keys::new(&[], &[&format!("{long} {long}")]),
+    ];
+    for keys in refused {
+        let error =
+            Tokenizer::from_metadata(&keys.metadata()).err().expect("no tokenizer").to_string();
+        assert!(error.len() < 600 && error.contains('…'), "{} bytes", error.len());
+    }
+}

@@ -1,6 +1,7 @@
 //! From a rendered prompt to tokens: control tokens come from the template only, and BOS exactly once.
 
 use frank_chat::Prompt;
+use frank_gguf::Array;
 use frank_testkit::assets;
 use frank_tokenizer::Specials;
 use proptest::prelude::{prop, prop_oneof, proptest};
@@ -69,10 +70,11 @@ fn a_control_token_of_one_character_is_never_found_in_text() {
     let texts = (0..=255).map(crate::spell).chain(["世".to_owned()]).collect();
     let kinds = [NORMAL; 256].into_iter().chain([CONTROL]).collect();
     let tokenizer = Keys::new(&[], &[])
-        .with("tokenizer.ggml.tokens", frank_gguf::Array::String(texts))
-        .with("tokenizer.ggml.token_type", frank_gguf::Array::I32(kinds))
+        .with("tokenizer.ggml.tokens", Array::String(texts))
+        .with("tokenizer.ggml.token_type", Array::I32(kinds))
         .tokenizer();
     assert_eq!(tokenizer.encode("世", Specials::Parse), bytes("世"));
+    assert!(tokenizer.control_texts().is_empty(), "no message needs to be guarded against it");
 }
 
 #[test]

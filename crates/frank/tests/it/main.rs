@@ -6,4 +6,5 @@ mod fit;
 mod help;
 mod inspect;
 mod program;
+mod readme;
 mod stdout;

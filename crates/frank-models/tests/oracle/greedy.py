@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Greedy answers of llama.cpp (the xllamacpp package), for frank to be teacher-forced on.
+
+    greedy.py MODEL.gguf PROMPTS.json N_TOKENS
+reads a list of texts and prints a list of {"prompt": [ids], "answer": [ids], "gap": [nats]}, where gap is the distance
+between the two most likely tokens at each position, or null where the server withholds probabilities.
+"""
+import json
+import sys
+import urllib.request
+
+import xllamacpp
+
+
+def start(model):
+    params = xllamacpp.CommonParams()
+    params.model.path = model
+    params.n_ctx = 1024
+    params.n_parallel = 1
+    params.warmup = False
+    # One thread: more would wait for each other at barriers whenever a core is taken away.
+    params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
+    return xllamacpp.Server(params)
+
+
+def post(server, path, body):
+    request = urllib.request.Request(
+        server.listening_address + path, json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=300) as response:
+        return json.load(response)
+
+
+def gap(position):
+    top = sorted((entry["logprob"] for entry in position.get("top_logprobs", [])), reverse=True)
+    return top[0] - top[1] if len(top) > 1 else None
+
+
+def answer(server, text, n_tokens):
+    prompt = post(server, "/tokenize", {"content": text, "add_special": True})["tokens"]
+    completion = post(
+        server,
+        "/completion",
+        {
+            "prompt": prompt,
+            "n_predict": n_tokens,
+            "temperature": 0,
+            "top_k": 1,
+            "n_probs": 2,
+            "cache_prompt": False,
+            "ignore_eos": True,
+            "return_tokens": True,
+        },
+    )
+    gaps = [gap(position) for position in completion.get("completion_probabilities", [])]
+    return {"prompt": prompt, "answer": completion["tokens"], "gap": gaps}
+
+
+def main():
+    model, prompts, n_tokens = sys.argv[1:4]
+    server = start(model)
+    with open(prompts) as file:
+        texts = json.load(file)
+    print("ANSWERS " + json.dumps([answer(server, text, int(n_tokens)) for text in texts]), flush=True)
+
+
+main()

@@ -1,0 +1,96 @@
+//! Which status and words each failure has. The dialect of the route then writes its envelope.
+
+use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use frank_api::{ApiError, DIALECTS, ErrorKind, error_body};
+use frank_chat::TemplateError;
+use frank_engine::SubmitError;
+
+/// The response for `error` on a route.
+pub(crate) fn response(path: &str, error: &ApiError) -> Response {
+    let envelope = DIALECTS
+        .iter()
+        .find(|dialect| dialect.path == path)
+        .map_or(error_body as fn(_) -> _, |d| d.error);
+    let status =
+        StatusCode::from_u16(error.kind.status()).expect("each kind has a status of three digits");
+    let mut response = (status, Json(envelope(error))).into_response();
+    match error.kind {
+        ErrorKind::Unavailable => {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        ErrorKind::Authentication => {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        _ => {}
+    }
+    response
+}
+
+/// The engine did not take a request.
+pub(crate) fn not_submitted(error: &SubmitError) -> ApiError {
+    let message = error.to_string();
+    match error {
+        SubmitError::QueueFull { .. } => {
+            ApiError::new(ErrorKind::Unavailable, message).with_code("queue_full")
+        }
+        SubmitError::ShuttingDown => shutting_down(),
+        SubmitError::PromptTooLong { .. } => {
+            ApiError::new(ErrorKind::InvalidRequest, message).with_code("context_length_exceeded")
+        }
+        SubmitError::EmptyPrompt | SubmitError::UnknownToken { .. } => {
+            ApiError::invalid("prompt", message)
+        }
+        SubmitError::NoTokens => ApiError::invalid("max_tokens", message),
+    }
+}
+
+/// The chat template gave no prompt.
+pub(crate) fn not_rendered(error: &TemplateError) -> ApiError {
+    match error {
+        TemplateError::EngineFailed
+        | TemplateError::NoThread(_)
+        | TemplateError::SourceTooLong { .. }
+        | TemplateError::Syntax { .. } => {
+            tracing::error!(%error, "the chat template cannot be used");
+            ApiError::new(ErrorKind::Internal, error.to_string())
+        }
+        TemplateError::Raised(_)
+        | TemplateError::TooMuchWork
+        | TemplateError::TooDeep
+        | TemplateError::OutputTooLong { .. }
+        | TemplateError::Failed { .. }
+        | TemplateError::Overtime
+        | TemplateError::NoGuard
+        | TemplateError::UnguardableControl { .. } => {
+            ApiError::invalid("messages", error.to_string()).with_code("chat_template_refused")
+        }
+    }
+}
+
+/// The model has no chat template.
+pub(crate) fn no_template() -> ApiError {
+    let message = "this model's file has no chat template: use /v1/completions, or start the server with \
+                   --chat-template FILE";
+    ApiError::new(ErrorKind::InvalidRequest, message).with_code("no_chat_template")
+}
+
+pub(crate) fn loading() -> ApiError {
+    ApiError::new(ErrorKind::Unavailable, "the model is being loaded").with_code("loading")
+}
+
+pub(crate) fn shutting_down() -> ApiError {
+    ApiError::new(ErrorKind::Unavailable, "the server is shutting down").with_code("shutting_down")
+}
+
+/// Something of ours broke. The log has the details, the client gets none.
+pub(crate) fn internal() -> ApiError {
+    ApiError::new(ErrorKind::Internal, "the server failed to answer this request; its log says why")
+}
+
+pub(crate) fn unauthorized() -> ApiError {
+    let message = "an API key is needed: Authorization: Bearer KEY, or x-api-key: KEY";
+    ApiError::new(ErrorKind::Authentication, message).with_code("invalid_api_key")
+}

@@ -1,0 +1,115 @@
+//! The life of an endpoint: listen, answer, drain, end.
+
+use std::future::IntoFuture;
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::serve::ListenerExt;
+use frank_telemetry::Metrics;
+use thiserror::Error;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use crate::app::{App, Phase};
+use crate::auth::ApiKeys;
+use crate::origin::{AllowedOrigin, HostRules};
+use crate::routes::router;
+use crate::served::ModelSlot;
+
+/// Time for cut-off answers to say so before their connections are dropped.
+const CLOSING_LIMIT: Duration = Duration::from_secs(2);
+
+/// How an endpoint behaves.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// Who may ask.
+    pub api_keys: ApiKeys,
+    /// Web origins beside loopback that may ask, and by whose names the endpoint may be called.
+    pub allowed_origins: Vec<AllowedOrigin>,
+    /// Names of this machine, by which it may be called when it listens on a network.
+    pub host_names: Vec<String>,
+    /// Where it counts.
+    pub metrics: Metrics,
+    /// Silence in a stream after which it gets a comment.
+    pub keep_alive: Duration,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+    /// How long running answers may go on after the end was asked for.
+    pub drain_limit: Duration,
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            api_keys: ApiKeys::default(),
+            allowed_origins: Vec::new(),
+            host_names: Vec::new(),
+            metrics: Metrics::new(),
+            keep_alive: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(60),
+            drain_limit: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why an endpoint ended too early.
+#[derive(Debug, Error)]
+pub enum ServeError {
+    /// The listener has no address.
+    #[error("the listener has no address: {0}")]
+    NoAddress(#[source] io::Error),
+    /// The listener failed.
+    #[error("the listener failed: {0}")]
+    Listener(#[source] io::Error),
+}
+
+/// Answers requests on `listener` until `shutdown`. Then it takes no more and returns when the running answers have
+/// ended, or were cut off after `options.drain_limit`. The engine goes on; it is the caller's.
+///
+/// # Errors
+/// [`ServeError`] when the listener fails.
+pub async fn serve(
+    listener: TcpListener,
+    model: impl Into<ModelSlot>,
+    options: ServerOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ServeError> {
+    let bind = listener.local_addr().map_err(ServeError::NoAddress)?.ip();
+    if !bind.is_loopback() && options.api_keys.is_open() {
+        tracing::warn!(%bind, "anyone on this network may use this endpoint: it asks for no API key");
+    }
+    let (phase, phases) = watch::channel(Phase::Running);
+    let hosts = HostRules::new(bind, options.allowed_origins.clone(), &options.host_names);
+    let drain_limit = options.drain_limit;
+    let app = Arc::new(App::new(model.into(), options, hosts, phases.clone()));
+    // Frames are small and wanted at once. A connection that refuses the option works without it.
+    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+    let draining = wait_for_drain(phases);
+    let mut server =
+        pin!(axum::serve(listener, router(app)).with_graceful_shutdown(draining).into_future());
+    tokio::select! {
+        ended = &mut server => return ended.map_err(ServeError::Listener),
+        () = shutdown => {}
+    }
+    phase.send_replace(Phase::Draining);
+    if let Ok(ended) = timeout(drain_limit, &mut server).await {
+        return ended.map_err(ServeError::Listener);
+    }
+    tracing::warn!(
+        "answers still ran {} s after the end was asked for, and were cut off",
+        drain_limit.as_secs()
+    );
+    phase.send_replace(Phase::Closing);
+    match timeout(CLOSING_LIMIT, &mut server).await {
+        Ok(ended) => ended.map_err(ServeError::Listener),
+        Err(_) => Ok(()),
+    }
+}
+
+async fn wait_for_drain(mut phases: watch::Receiver<Phase>) {
+    // An error means that the endpoint is gone, which ends it too.
+    drop(phases.wait_for(|phase| *phase != Phase::Running).await);
+}

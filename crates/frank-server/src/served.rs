@@ -1,0 +1,113 @@
+//! What is served, and the slot in which it appears once it is loaded.
+
+use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use frank_api::{ApiError, ErrorKind, ModelCard};
+use frank_chat::ChatTemplate;
+use frank_engine::{Engine, SamplingParams};
+use frank_tokenizer::Tokenizer;
+
+/// A loaded model with all that an answer needs.
+pub struct Served {
+    /// Runs the model.
+    pub engine: Engine,
+    /// The model's tokenizer.
+    pub tokenizer: Arc<Tokenizer>,
+    /// The model's chat template; without one, chat is refused.
+    pub template: Option<ChatTemplate>,
+    /// Name under which clients find it.
+    pub model_name: String,
+    /// Further names that clients may use.
+    pub aliases: Vec<String>,
+    /// Sampling of requests that do not say.
+    pub sampling: SamplingParams,
+}
+
+impl std::fmt::Debug for Served {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Served({})", self.model_name)
+    }
+}
+
+/// A model that may still be loading. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct ModelSlot {
+    loaded: Arc<OnceLock<Loaded>>,
+}
+
+/// A model in its slot.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) served: Arc<Served>,
+    /// Seconds since 1970.
+    pub(crate) since: u64,
+}
+
+impl ModelSlot {
+    /// A slot without a model: the endpoint answers, and says that it is loading.
+    #[must_use]
+    pub fn loading() -> Self {
+        Self::default()
+    }
+
+    /// Puts the model into the slot. Requests are answered from now on.
+    ///
+    /// # Panics
+    /// When the slot has a model.
+    pub fn fill(&self, served: Served) {
+        let loaded = Loaded { served: Arc::new(served), since: unix_seconds() };
+        assert!(self.loaded.set(loaded).is_ok(), "the slot has a model already");
+    }
+
+    pub(crate) fn get(&self) -> Option<&Loaded> {
+        self.loaded.get()
+    }
+}
+
+impl From<Served> for ModelSlot {
+    fn from(served: Served) -> Self {
+        let slot = Self::loading();
+        slot.fill(served);
+        slot
+    }
+}
+
+impl Loaded {
+    /// A card for each name, the model's own first.
+    pub(crate) fn cards(&self) -> Vec<ModelCard> {
+        let names = std::iter::once(&self.served.model_name).chain(&self.served.aliases);
+        let context_length = self.served.engine.n_ctx() as u64;
+        names
+            .map(|name| ModelCard { id: name.clone(), created: self.since, context_length })
+            .collect()
+    }
+
+    /// The name to answer under when a client asked for `wanted`.
+    pub(crate) fn name_for<'a>(&'a self, wanted: Option<&'a str>) -> Result<&'a str, ApiError> {
+        let served = &self.served;
+        match wanted {
+            None => Ok(&served.model_name),
+            Some(name)
+                if name == served.model_name
+                    || served.aliases.iter().any(|alias| alias == name) =>
+            {
+                Ok(name)
+            }
+            Some(name) => {
+                let message =
+                    format!("model {name:?} is not served here; {:?} is", served.model_name);
+                let error = ApiError {
+                    param: Some("model".to_owned()),
+                    ..ApiError::new(ErrorKind::NotFound, message)
+                };
+                Err(error.with_code("model_not_found"))
+            }
+        }
+    }
+}
+
+/// Now, in seconds since 1970.
+pub(crate) fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}

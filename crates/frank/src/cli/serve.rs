@@ -1,0 +1,131 @@
+//! `frank serve`: an HTTP endpoint for a model.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::RangedU64ValueParser;
+use frank_hub::FailureKind;
+use frank_server::{AllowedOrigin, ApiKeys, ServerOptions};
+
+use crate::load::Prepared;
+use crate::model::open;
+use crate::options::ModelOptions;
+use crate::plan_text::table;
+use crate::report::{known, tell};
+use crate::serving::{Endpoint, Flow, bind, run, runtime};
+
+const EXAMPLES: &str = "\
+Examples:
+  frank serve model.gguf                                     on http://127.0.0.1:7770
+  frank serve model.gguf -c 8192 --parallel 2 --port 0       on a free port
+  frank serve model.gguf --host 0.0.0.0 --api-key-file keys  for a network, with keys
+  frank serve model.gguf --memory-budget 4GiB                refused before a weight is read if it takes more
+
+  curl http://127.0.0.1:7770/v1/chat/completions -H 'content-type: application/json' \\
+    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"stream\": true}'
+
+Ctrl-C lets running answers end; a second one does not wait. FRANK_LOG=info logs requests on stderr.";
+
+/// Where an endpoint listens when nobody says: loopback, so that nobody else can ask.
+pub(crate) const HOST_DEFAULT: &str = "127.0.0.1";
+
+/// The port of the ecosystem's examples for frank.
+pub(crate) const PORT_DEFAULT: u16 = 7770;
+
+/// Requests that wait when nobody says.
+pub(crate) const QUEUE_DEFAULT: u16 = 64;
+
+/// Serve a model over HTTP, with the OpenAI dialects
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Serve {
+    /// Path of a .gguf file (any part of a split model), or a reference
+    #[arg(value_name = "MODEL")]
+    model: OsString,
+
+    /// Address to listen on
+    #[arg(long, value_name = "ADDRESS", default_value = HOST_DEFAULT)]
+    host: String,
+
+    /// Port to listen on; 0 picks a free one
+    #[arg(long, value_name = "PORT", default_value_t = PORT_DEFAULT)]
+    port: u16,
+
+    /// Name under which clients find the model, several with commas between [default: the name of the file]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    alias: Vec<String>,
+
+    /// Ask clients for a key: one of those in this file, one a line
+    #[arg(long, value_name = "FILE")]
+    api_key_file: Option<PathBuf>,
+
+    /// Web origin that may call, as in https://chat.example; may be given several times
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<AllowedOrigin>,
+
+    /// Requests that may wait beside those that run; more are refused with 503
+    #[arg(long, value_name = "N", default_value_t = QUEUE_DEFAULT, value_parser = RangedU64ValueParser::<u16>::new())]
+    queue: u16,
+
+    #[command(flatten)]
+    options: ModelOptions,
+}
+
+impl Serve {
+    /// Serves until a signal.
+    ///
+    /// # Errors
+    /// Exit code 2 for bad input, 3 when the model does not fit; nothing was loaded then.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let api_keys = match &self.api_key_file {
+            Some(path) => ApiKeys::from_file(path).map_err(|error| {
+                let hint = "it takes one key a line; lines that start with # are comments";
+                known(error, FailureKind::Input, Some(hint.to_owned()))
+            })?,
+            None => ApiKeys::default(),
+        };
+        let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
+        let server = ServerOptions {
+            api_keys,
+            allowed_origins: self.allow_origin,
+            host_names: frank_os::host_name().into_iter().collect(),
+            ..ServerOptions::default()
+        };
+        let names = if self.alias.is_empty() { vec![name_of(&self.model)] } else { self.alias };
+        let endpoint = Endpoint { names, n_queue: usize::from(self.queue), server };
+        for warning in prepared.tokenizer.warnings() {
+            tell(&format!("warning: {warning}"));
+        }
+        runtime()?.block_on(async {
+            let listener = bind(&self.host, self.port).await?;
+            tell(table(&prepared.plan).trim_end());
+            run(listener, prepared, &self.options, endpoint, async |address| {
+                tell(&format!("ready on http://{address}"));
+                Ok(Flow::Serve)
+            })
+            .await
+        })
+    }
+}
+
+/// The name of a file without its ending and part number.
+pub(crate) fn name_of(model: &OsStr) -> String {
+    let file_name = Path::new(model).file_name().unwrap_or(model).to_string_lossy();
+    let stem = frank_gguf::parse_part_name(&file_name).map_or(&*file_name, |part| part.stem);
+    stem.strip_suffix(".gguf").unwrap_or(stem).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_model_is_named_after_its_file() {
+        let check = |model: &str, name: &str| assert_eq!(name_of(OsStr::new(model)), name);
+        check("/models/Qwen3-8B-Q4_K_M.gguf", "Qwen3-8B-Q4_K_M");
+        check("big-00002-of-00003.gguf", "big");
+        check("odd.name", "odd.name");
+        check("pip:pkg==1#inside/small.gguf", "small");
+    }
+}

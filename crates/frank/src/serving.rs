@@ -1,0 +1,199 @@
+//! An endpoint from a prepared model to its end: bind, load, answer, drain. `serve` and `demo` share it.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::Context;
+use frank_chat::{ChatTemplate, TemplateError};
+use frank_engine::{Engine, EngineOptions, SamplingParams};
+use frank_gguf::{GgufError, Metadata};
+use frank_hub::FailureKind;
+use frank_server::{ModelSlot, Served, ServerOptions};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::Notify;
+use tracing_subscriber::EnvFilter;
+
+use crate::load::Prepared;
+use crate::options::ModelOptions;
+use crate::report::{Code, Failure, known};
+
+/// Threads that read requests and write answers. The compute pool has its own.
+const HTTP_THREADS: usize = 2;
+
+/// What an endpoint adds to a prepared model.
+pub(crate) struct Endpoint {
+    /// Names under which clients find the model, the main one first.
+    pub(crate) names: Vec<String>,
+    /// Requests that may wait.
+    pub(crate) n_queue: usize,
+    pub(crate) server: ServerOptions,
+}
+
+/// The runtime of an endpoint, with its log on stderr (`FRANK_LOG`, by default warnings).
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let filter = EnvFilter::try_from_env("FRANK_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(HTTP_THREADS)
+        .enable_all()
+        .build()
+        .context("cannot start threads")
+}
+
+/// Listens on `address`; port 0 picks a free one.
+///
+/// # Errors
+/// Names the address, and says the way out when its port is in use.
+pub(crate) async fn bind(host: &str, port: u16) -> anyhow::Result<TcpListener> {
+    let fact = format!("cannot listen on {host}:{port}");
+    TcpListener::bind((host, port)).await.map_err(|error| {
+        let failure = Failure::new(Code::Failed, fact);
+        let failure = match error.kind() {
+            std::io::ErrorKind::AddrInUse => {
+                failure.hint("--port 0 picks a free port, --port N another")
+            }
+            _ => failure,
+        };
+        anyhow::Error::new(error).context(failure)
+    })
+}
+
+/// Loads the model into `slot` while `listener` already answers that it is loading, then answers until a signal.
+/// `ready` runs beside the endpoint once the model is there; when it ends with `Flow::Stop`, so does the endpoint.
+///
+/// # Errors
+/// When the model cannot be loaded, the listener fails, or `ready` fails.
+pub(crate) async fn run<R, F>(
+    listener: TcpListener,
+    prepared: Prepared,
+    options: &ModelOptions,
+    endpoint: Endpoint,
+    ready: R,
+) -> anyhow::Result<()>
+where
+    R: FnOnce(SocketAddr) -> F,
+    F: Future<Output = anyhow::Result<Flow>>,
+{
+    let address = listener.local_addr().context("the listener has no address")?;
+    let template = chat_template(&prepared, options)?;
+    let slot = ModelSlot::loading();
+    let stop = Arc::new(Notify::new());
+    let asked_to_stop = wait_for_stop(Arc::clone(&stop))?;
+    let metrics = endpoint.server.metrics.clone();
+    let http =
+        tokio::spawn(frank_server::serve(listener, slot.clone(), endpoint.server, asked_to_stop));
+    let loading = async {
+        let engine_options = EngineOptions {
+            n_ctx: prepared.plan.ctx_size as usize,
+            n_parallel: prepared.plan.parallel as usize,
+            n_queue: endpoint.n_queue,
+            kv_blocks: prepared.plan.kv_blocks,
+        };
+        let sampling = sampling_defaults(&prepared.file.header.metadata)
+            .map_err(|error| known(error, FailureKind::Input, None))?;
+        let model =
+            tokio::task::block_in_place(|| prepared.load(options, engine_options.n_parallel))?;
+        let engine = Engine::start(model, engine_options, metrics);
+        let mut names = endpoint.names.into_iter();
+        let served = Served {
+            engine: engine.clone(),
+            tokenizer: Arc::clone(&prepared.tokenizer),
+            template,
+            model_name: names.next().unwrap_or_default(),
+            aliases: names.collect(),
+            sampling,
+        };
+        // The header has done its work; its memory goes back before the first request.
+        drop(prepared);
+        slot.fill(served);
+        anyhow::Ok(engine)
+    };
+    let engine = loading.await?;
+    if ready(address).await? == Flow::Stop {
+        stop.notify_one();
+    }
+    let ended = http.await.context("the endpoint ended early")?;
+    tokio::task::block_in_place(|| engine.shutdown());
+    ended.context("the endpoint failed")
+}
+
+/// Whether an endpoint goes on after what ran beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flow {
+    /// Until a signal.
+    Serve,
+    /// It ends now.
+    Stop,
+}
+
+/// Resolves at the first Ctrl-C or SIGTERM, or when `stop` is notified. A second signal ends the process at once.
+fn wait_for_stop(stop: Arc<Notify>) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            () = stop.notified() => return,
+        }
+        tokio::spawn(async move {
+            interrupt.recv().await;
+            #[expect(
+                clippy::exit,
+                reason = "whoever presses Ctrl-C twice does not want to wait for answers"
+            )]
+            std::process::exit(Code::Interrupted as i32);
+        });
+    })
+}
+
+/// The template of `--chat-template`, else of the file. One in the file that cannot be used costs only chat.
+fn chat_template(
+    prepared: &Prepared,
+    options: &ModelOptions,
+) -> anyhow::Result<Option<ChatTemplate>> {
+    let tokenizer = &prepared.tokenizer;
+    let text =
+        |token_id: Option<u32>| token_id.map_or("", |id| tokenizer.token_text(id)).to_owned();
+    let compile =
+        |source: &str| ChatTemplate::new(source, &text(tokenizer.bos()), &text(tokenizer.eos()));
+    if let Some(path) = &options.chat_template {
+        return compile_file(path, compile).map(Some);
+    }
+    let source = prepared.file.header.metadata.str("tokenizer.chat_template");
+    let source = source.map_err(|error| known(error, FailureKind::Input, None))?;
+    Ok(source.and_then(|source| match compile(source) {
+        Ok(template) => Some(template),
+        Err(error) => {
+            tracing::warn!(
+                "the chat template of the model cannot be used, chat requests are refused: {error}"
+            );
+            None
+        }
+    }))
+}
+
+fn compile_file(
+    path: &Path,
+    compile: impl Fn(&str) -> Result<ChatTemplate, TemplateError>,
+) -> anyhow::Result<ChatTemplate> {
+    let fact = || Failure::usage(format!("cannot use the chat template {}", path.display()));
+    let source = std::fs::read_to_string(path).with_context(fact)?;
+    compile(&source).with_context(fact)
+}
+
+/// Sampling of requests that do not say: what the file recommends, else the model's own distribution.
+fn sampling_defaults(metadata: &Metadata) -> Result<SamplingParams, GgufError> {
+    let plain = SamplingParams::default();
+    let float = |name: &str| metadata.f32(&format!("general.sampling.{name}"));
+    Ok(SamplingParams {
+        temperature: float("temp")?.unwrap_or(plain.temperature),
+        top_k: metadata.u32("general.sampling.top_k")?.unwrap_or(plain.top_k),
+        top_p: float("top_p")?.unwrap_or(plain.top_p),
+        min_p: float("min_p")?.unwrap_or(plain.min_p),
+        repeat_penalty: float("penalty_repeat")?.unwrap_or(plain.repeat_penalty),
+        ..plain
+    })
+}
