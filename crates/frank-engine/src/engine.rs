@@ -150,7 +150,7 @@ impl Engine {
         let limit = self.shared.options.n_queue;
         // A request that an idle place will take at once does not count as waiting.
         let idle = self.shared.options.n_parallel.saturating_sub(state.stats.running);
-        if state.queue.len() >= limit + idle {
+        if state.queue.len() >= limit.saturating_add(idle) {
             return Err(SubmitError::QueueFull { limit });
         }
         if state.stats.running == 0 && state.queue.is_empty() {

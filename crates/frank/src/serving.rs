@@ -22,6 +22,9 @@ use crate::report::{Code, Failure, known};
 /// Threads that read requests and write answers. The compute pool has its own.
 const HTTP_THREADS: usize = 2;
 
+/// Requests that wait when nobody says.
+pub(crate) const N_QUEUE_DEFAULT: usize = 64;
+
 /// What an endpoint adds to a prepared model.
 pub(crate) struct Endpoint {
     /// Names under which clients find the model, the main one first.
@@ -29,6 +32,30 @@ pub(crate) struct Endpoint {
     /// Requests that may wait.
     pub(crate) n_queue: usize,
     pub(crate) server: ServerOptions,
+    template: Option<ChatTemplate>,
+    sampling: SamplingParams,
+}
+
+impl Endpoint {
+    /// An endpoint for `prepared` with its chat template and its sampling defaults.
+    ///
+    /// # Errors
+    /// When `--chat-template` or the file's sampling keys cannot be used.
+    pub(crate) fn new(
+        prepared: &Prepared,
+        options: &ModelOptions,
+        names: Vec<String>,
+    ) -> anyhow::Result<Self> {
+        let sampling = sampling_defaults(&prepared.file.header.metadata)
+            .map_err(|error| known(error, FailureKind::Input, None))?;
+        Ok(Self {
+            names,
+            n_queue: N_QUEUE_DEFAULT,
+            server: ServerOptions::default(),
+            template: chat_template(prepared, options)?,
+            sampling,
+        })
+    }
 }
 
 /// The runtime of an endpoint, with its log on stderr (`FRANK_LOG`, by default warnings).
@@ -77,7 +104,6 @@ where
     F: Future<Output = anyhow::Result<Flow>>,
 {
     let address = listener.local_addr().context("the listener has no address")?;
-    let template = chat_template(&prepared, options)?;
     let slot = ModelSlot::loading();
     let stop = Arc::new(Notify::new());
     let asked_to_stop = wait_for_stop(Arc::clone(&stop))?;
@@ -91,8 +117,6 @@ where
             n_queue: endpoint.n_queue,
             kv_blocks: prepared.plan.kv_blocks,
         };
-        let sampling = sampling_defaults(&prepared.file.header.metadata)
-            .map_err(|error| known(error, FailureKind::Input, None))?;
         let model =
             tokio::task::block_in_place(|| prepared.load(options, engine_options.n_parallel))?;
         let engine = Engine::start(model, engine_options, metrics);
@@ -100,10 +124,10 @@ where
         let served = Served {
             engine: engine.clone(),
             tokenizer: Arc::clone(&prepared.tokenizer),
-            template,
+            template: endpoint.template,
             model_name: names.next().unwrap_or_default(),
             aliases: names.collect(),
-            sampling,
+            sampling: endpoint.sampling,
         };
         // The header has done its work; its memory goes back before the first request.
         drop(prepared);

@@ -33,9 +33,13 @@ impl Run {
         (arch(&file.header).expect("a known family").load)(&file, options).expect("the model loads")
     }
 
-    /// Logits of every position, `[n_tokens, n_vocab]`.
+    /// Logits of every position of a sequence of its own, `[n_tokens, n_vocab]`.
     pub(crate) fn logits(self, path: &Path, token_ids: &[u32]) -> Vec<f32> {
-        let mut model = self.load(path, token_ids.len());
+        self.sequence(self.load(path, token_ids.len()).as_mut(), token_ids)
+    }
+
+    /// As [`Run::logits`] on a model that [`Run::load`] gave; what it computed before is overwritten.
+    pub(crate) fn sequence(self, model: &mut dyn Model, token_ids: &[u32]) -> Vec<f32> {
         let n_vocab = model.n_vocab();
         let table: Vec<u32> =
             (self.first_block..).take(n_blocks(token_ids.len()) as usize).collect();

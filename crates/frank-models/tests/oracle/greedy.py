@@ -2,8 +2,9 @@
 """Greedy answers of llama.cpp (the xllamacpp package), for frank to be teacher-forced on.
 
     greedy.py MODEL.gguf PROMPTS.json N_TOKENS
-reads a list of texts and prints a list of {"prompt": [ids], "answer": [ids], "gap": [nats]}, where gap is the distance
-between the two most likely tokens at each position, or null where the server withholds probabilities.
+reads a list of texts and prints a list of {"prompt": [ids], "answer": [ids], "best": [ids]}. The answer never ends
+early, so it may hold a second choice where the best one is an end token; best has the most likely token of each
+position, or the answer's where the server withholds probabilities (a token that ends inside a character).
 """
 import json
 import sys
@@ -31,9 +32,9 @@ def post(server, path, body):
         return json.load(response)
 
 
-def gap(position):
-    top = sorted((entry["logprob"] for entry in position.get("top_logprobs", [])), reverse=True)
-    return top[0] - top[1] if len(top) > 1 else None
+def best(position, token):
+    top = position.get("top_logprobs", [])
+    return max(top, key=lambda entry: entry["logprob"])["id"] if top else token
 
 
 def answer(server, text, n_tokens):
@@ -52,8 +53,8 @@ def answer(server, text, n_tokens):
             "return_tokens": True,
         },
     )
-    gaps = [gap(position) for position in completion.get("completion_probabilities", [])]
-    return {"prompt": prompt, "answer": completion["tokens"], "gap": gaps}
+    tokens, positions = completion["tokens"], completion["completion_probabilities"]
+    return {"prompt": prompt, "answer": tokens, "best": [best(*pair) for pair in zip(positions, tokens, strict=True)]}
 
 
 def main():

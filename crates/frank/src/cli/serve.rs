@@ -4,23 +4,22 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::RangedU64ValueParser;
 use frank_hub::FailureKind;
-use frank_server::{AllowedOrigin, ApiKeys, ServerOptions};
+use frank_server::{AllowedOrigin, ApiKeys};
 
 use crate::load::Prepared;
 use crate::model::open;
 use crate::options::ModelOptions;
 use crate::plan_text::table;
 use crate::report::{known, tell};
-use crate::serving::{Endpoint, Flow, bind, run, runtime};
+use crate::serving::{Endpoint, Flow, N_QUEUE_DEFAULT, bind, run, runtime};
 
 const EXAMPLES: &str = "\
 Examples:
   frank serve model.gguf                                     on http://127.0.0.1:7770
   frank serve model.gguf -c 8192 --parallel 2 --port 0       on a free port
   frank serve model.gguf --host 0.0.0.0 --api-key-file keys  for a network, with keys
-  frank serve model.gguf --memory-budget 4GiB                refused before a weight is read if it takes more
+  frank serve model.gguf --memory-budget 4GiB                refused if it takes more
 
   curl http://127.0.0.1:7770/v1/chat/completions -H 'content-type: application/json' \\
     -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"stream\": true}'
@@ -32,9 +31,6 @@ pub(crate) const HOST_DEFAULT: &str = "127.0.0.1";
 
 /// The port of the ecosystem's examples for frank.
 pub(crate) const PORT_DEFAULT: u16 = 7770;
-
-/// Requests that wait when nobody says.
-pub(crate) const QUEUE_DEFAULT: u16 = 64;
 
 /// Serve a model over HTTP, with the OpenAI dialects
 #[derive(Debug, Args)]
@@ -65,8 +61,8 @@ pub(crate) struct Serve {
     allow_origin: Vec<AllowedOrigin>,
 
     /// Requests that may wait beside those that run; more are refused with 503
-    #[arg(long, value_name = "N", default_value_t = QUEUE_DEFAULT, value_parser = RangedU64ValueParser::<u16>::new())]
-    queue: u16,
+    #[arg(long, value_name = "N", default_value_t = N_QUEUE_DEFAULT)]
+    queue: usize,
 
     #[command(flatten)]
     options: ModelOptions,
@@ -86,14 +82,12 @@ impl Serve {
             None => ApiKeys::default(),
         };
         let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
-        let server = ServerOptions {
-            api_keys,
-            allowed_origins: self.allow_origin,
-            host_names: frank_os::host_name().into_iter().collect(),
-            ..ServerOptions::default()
-        };
         let names = if self.alias.is_empty() { vec![name_of(&self.model)] } else { self.alias };
-        let endpoint = Endpoint { names, n_queue: usize::from(self.queue), server };
+        let mut endpoint = Endpoint::new(&prepared, &self.options, names)?;
+        endpoint.n_queue = self.queue;
+        endpoint.server.api_keys = api_keys;
+        endpoint.server.allowed_origins = self.allow_origin;
+        endpoint.server.host_names = frank_os::host_name().into_iter().collect();
         for warning in prepared.tokenizer.warnings() {
             tell(&format!("warning: {warning}"));
         }

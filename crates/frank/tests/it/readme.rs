@@ -26,7 +26,8 @@ async fn the_table_of_what_works_is_what_the_code_has() {
     let readme = fs::read_to_string(&path).expect("the repository has a README.md");
     let (before, rest) = readme.split_once(START).expect("README.md marks where the table starts");
     let (_, after) = rest.split_once(END).expect("README.md marks where the table ends");
-    let expected = format!("{before}{START}{}{END}{after}", table().await);
+    let table = table().await;
+    let expected = format!("{before}{START}{table}{END}{after}");
     if std::env::var_os("UPDATE").is_some() {
         fs::write(&path, &expected).expect("README.md can be written");
     }
@@ -34,7 +35,7 @@ async fn the_table_of_what_works_is_what_the_code_has() {
     assert!(
         readme == expected,
         "README.md does not say what works; write its table anew with: \
-         UPDATE=1 cargo test -p frank readme\n{expected}"
+         UPDATE=1 cargo test -p frank readme\n{table}"
     );
 }
 

@@ -1,0 +1,215 @@
+//! `frank serve` from its first line to its exit code.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
+use std::process::Command;
+
+use frank_testkit::assets;
+use frank_testkit::gguf_writer::GgufWriter;
+use serde_json::json;
+
+use crate::endpoint::{Endpoint, Reply};
+use crate::files::{Folder, llama, llama_keys};
+use crate::program::frank;
+
+#[test]
+fn a_model_is_served_and_a_prompt_of_token_ids_is_continued() {
+    let endpoint = Endpoint::start(&llama(), &["-c", "256", "--alias", "tiny,other"]);
+    assert!(endpoint.preface.contains("kv_cache"), "the plan is shown first: {}", endpoint.preface);
+    let models = endpoint.get("/v1/models", "").json();
+    assert_eq!(models.pointer("/data/0/id"), Some(&json!("tiny")), "{models}");
+    assert_eq!(models.pointer("/data/0/context_length"), Some(&json!(256)), "{models}");
+    let body = r#"{"model":"other","prompt":[256,116,104],"max_tokens":5,"temperature":0,"ignore_eos":true}"#;
+    let (first, second) =
+        (endpoint.post("/v1/completions", body), endpoint.post("/v1/completions", body));
+    let usage = json!({"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8});
+    assert_eq!((first.status, first.json().get("usage")), (200, Some(&usage)), "{}", first.body);
+    assert_eq!(first.json().pointer("/choices/0/text"), second.json().pointer("/choices/0/text"));
+    assert_eq!(endpoint.get("/health", "").status, 200);
+    let metrics = endpoint.get("/metrics", "").body;
+    assert!(metrics.contains("frank_completion_tokens_total 10"), "{metrics}");
+}
+
+#[test]
+fn the_openai_package_streams_from_a_real_model() {
+    let endpoint = Endpoint::start(&assets::smollm2(), &["-c", "512"]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/openai_chat.py");
+    let base_url = format!("{}/v1", endpoint.url());
+    let output = Command::new(assets::python())
+        .args([script, &base_url, "SmolLM2-135M-Instruct.Q4_1"])
+        .output()
+        .expect("python starts");
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{stderr}");
+    assert!(stdout.contains("Paris"), "{stdout}");
+}
+
+#[test]
+fn what_a_client_gets_wrong_is_a_400_in_the_envelope() {
+    let endpoint = Endpoint::start(&assets::smollm2(), &["-c", "64"]);
+    let check = |path: &str, body: &str, expected: &str| {
+        let reply = endpoint.post(path, body);
+        assert_eq!(reply.status, 400, "{body}: {}", reply.body);
+        let message = reply.json().pointer("/error/message").expect("an envelope").to_string();
+        assert!(message.contains(expected), "{body}: {message}");
+    };
+    let chat = "/v1/chat/completions";
+    check(chat, "{\"messages\": [", "JSON");
+    check(chat, "{}", "messages");
+    check(
+        chat,
+        r#"{"messages": [{"role": "user", "content": "hi"}], "max_tokens": 0}"#,
+        "max_tokens",
+    );
+    check(chat, r#"{"messages": [{"role": "user", "content": "hi"}], "colour": "red"}"#, "colour");
+    let long = "word ".repeat(100);
+    let too_long =
+        json!({"messages": [{"role": "user", "content": long}], "stream": true}).to_string();
+    check(chat, &too_long, "64");
+    check("/v1/completions", &json!({"prompt": long}).to_string(), "the context");
+    assert_eq!(endpoint.get("/health", "").status, 200, "it lives on");
+}
+
+#[test]
+fn a_model_without_a_chat_template_refuses_chat_and_says_the_way_out() {
+    let endpoint = Endpoint::start(&llama(), &["-c", "64"]);
+    let reply = endpoint
+        .post("/v1/chat/completions", r#"{"messages": [{"role": "user", "content": "hi"}]}"#);
+    assert_eq!(reply.status, 400, "{}", reply.body);
+    assert!(reply.body.contains("--chat-template"), "{}", reply.body);
+}
+
+#[test]
+fn keys_of_a_file_guard_everything_but_health() {
+    let folder = Folder::new();
+    let keys = folder.file("keys", "# operators\nsecret-1\n\nsecret-2\n");
+    let endpoint =
+        Endpoint::start(&llama(), &["-c", "64", "--api-key-file", keys.to_str().expect("UTF-8")]);
+    assert_eq!(endpoint.get("/v1/models", "").status, 401);
+    assert_eq!(endpoint.get("/metrics", "authorization: Bearer wrong\r\n").status, 401);
+    assert_eq!(endpoint.get("/v1/models", "authorization: Bearer secret-2\r\n").status, 200);
+    assert_eq!(endpoint.get("/v1/models", "x-api-key: secret-1\r\n").status, 200);
+    assert_eq!(endpoint.get("/health", "").status, 200);
+}
+
+#[test]
+fn sigterm_lets_a_running_answer_end_and_exits_with_0() {
+    let endpoint = Endpoint::start(&llama(), &["-c", "4096"]);
+    let body =
+        r#"{"prompt":[256],"max_tokens":3000,"temperature":0,"ignore_eos":true,"stream":true}"#;
+    let stream = endpoint.send(&format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: x.localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let mut reader = BufReader::new(stream);
+    let mut first = String::new();
+    while !first.starts_with("data: ") {
+        first.clear();
+        assert!(reader.read_line(&mut first).expect("it answers") > 0, "the stream begins");
+    }
+    endpoint.signal("-TERM");
+    let mut rest = String::new();
+    reader.read_to_string(&mut rest).expect("the stream goes on");
+    assert!(rest.contains("[DONE]"), "the answer came to its end");
+    assert_eq!(endpoint.end(), (Some(0), String::new()));
+}
+
+#[test]
+fn a_port_in_use_is_said_with_the_way_out_before_a_weight_is_read() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = taken.local_addr().expect("bound").port();
+    for args in [vec!["serve", llama().to_str().expect("UTF-8")], vec!["demo"]] {
+        let port = port.to_string();
+        let run = frank([args.clone(), vec!["--port", &port]].concat()).ended(1);
+        let error = format!("error: cannot listen on 127.0.0.1:{port}\n");
+        assert!(run.stderr.contains(&error), "{args:?}: {}", run.stderr);
+        assert!(
+            run.stderr.contains("hint: --port 0 picks a free port"),
+            "{args:?}: {}",
+            run.stderr
+        );
+    }
+}
+
+/// `frank serve ARGS` fails with `code`; the first line of its errors contains `expected`.
+fn check_refused(args: &[&str], code: i32, expected: &str) {
+    let lines = frank([&["serve", "--port", "0"], args].concat()).failed(code);
+    assert!(lines[0].starts_with("error: ") && lines[0].contains(expected), "{args:?}: {lines:?}");
+    assert!(
+        lines[1..].iter().all(|l| l.starts_with("cause: ") || l.starts_with("hint: ")),
+        "{args:?}: {lines:?}"
+    );
+}
+
+#[test]
+fn files_that_are_no_model_are_refused() {
+    let folder = Folder::new();
+    let text = folder.file("notes.gguf", "# Notes\nnothing here, and more of it\n");
+    let cut = folder.cut_llama(300_000);
+    let foreign = folder.gguf("rwkv.gguf", &llama_keys("rwkv9", 1));
+    let check = |path: &std::path::Path, expected: &str| {
+        check_refused(&[path.to_str().expect("UTF-8")], 2, expected);
+    };
+    check(std::path::Path::new("/no/such.gguf"), "no such file");
+    check(folder.path(), "is a directory");
+    check(&text, "not a GGUF file");
+    check(&cut, "the file is cut off");
+    check(&foreign, "architecture \"rwkv9\" is not known");
+    let bare = folder.gguf("bare.gguf", &GgufWriter::new("llama"));
+    check(&bare, "llama.embedding_length is missing");
+}
+
+#[test]
+fn options_that_cannot_be_are_refused() {
+    let folder = Folder::new();
+    let model = llama();
+    let model = model.to_str().expect("UTF-8");
+    let empty = folder.file("empty", "# nobody\n");
+    let binary = folder.file("binary", [0xff, 0xfe, 0x00]);
+    check_refused(&[model, "--api-key-file", "/no/such/keys"], 2, "key file /no/such/keys");
+    check_refused(&[model, "--api-key-file", empty.to_str().expect("UTF-8")], 2, "holds no key");
+    check_refused(&[model, "--api-key-file", binary.to_str().expect("UTF-8")], 2, "key file");
+    check_refused(
+        &[model, "--api-key-file", folder.path().to_str().expect("UTF-8")],
+        2,
+        "key file",
+    );
+    check_refused(&[model, "--colour", "red"], 2, "unexpected argument '--colour'");
+    check_refused(&[model, "--allow-origin", "not an origin"], 2, "--allow-origin");
+    check_refused(&[model, "--chat-template", "/no/such.jinja"], 2, "cannot use the chat template");
+    let broken = folder.file("broken.jinja", "{% for %}");
+    check_refused(
+        &[model, "--chat-template", broken.to_str().expect("UTF-8")],
+        2,
+        "cannot use the chat template",
+    );
+    check_refused(&[model, "--host", "256.1.1.1"], 1, "cannot listen on 256.1.1.1");
+}
+
+#[test]
+fn a_budget_that_cannot_hold_the_model_is_exit_3_before_a_weight_is_read() {
+    // The data of this file is a hole that ends early: reading a weight would fail in another way.
+    let folder = Folder::new();
+    let model = folder.path().join("smol.gguf");
+    let header = std::fs::read(assets::smollm2()).expect("the real model");
+    std::fs::write(&model, &header[..header.len() - 1]).expect("written");
+    let args = ["serve", model.to_str().expect("UTF-8"), "--memory-budget", "50MiB", "--port", "0"];
+    let lines = frank(args).failed(2);
+    assert!(lines[0].contains("the file is cut off"), "{lines:?}");
+    std::fs::write(&model, &header).expect("written");
+    let lines = frank(args).failed(3);
+    assert!(lines[0].contains("cpu:0") && lines[0].contains("50.00 MiB"), "{lines:?}");
+    assert!(lines[1].starts_with("hint: "), "{lines:?}");
+}
+
+#[test]
+fn a_reply_is_read_whole() {
+    // The reader above joins chunks; a streamed answer must come out as events.
+    let endpoint = Endpoint::start(&llama(), &["-c", "64"]);
+    let body = r#"{"prompt":[256],"max_tokens":3,"temperature":0,"ignore_eos":true,"stream":true}"#;
+    let Reply { status, body } = endpoint.post("/v1/completions", body);
+    assert_eq!(status, 200);
+    assert!(body.ends_with("data: [DONE]\n\n"), "{body}");
+}
