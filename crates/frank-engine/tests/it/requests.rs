@@ -6,7 +6,7 @@ use frank_engine::{
     Engine, EngineEvent, EngineOptions, FinishReason, Generation, Health, Request, SamplingParams,
     SubmitError, Usage,
 };
-use frank_models::Model;
+use frank_models::{Batch, Model};
 use frank_telemetry::Metrics;
 
 use crate::script::{N_VOCAB, POISON, Script};
@@ -232,5 +232,61 @@ fn counts_reach_the_metrics() {
     assert_eq!(events(engine.submit(request).expect("taken")).len(), 9);
     engine.shutdown();
     assert_eq!((metrics.prompt_tokens.get(), metrics.completion_tokens.get()), (11, 8));
-    assert_eq!((metrics.kv_blocks.get(), metrics.kv_blocks_used.get()), (8, 0));
+    assert_eq!(
+        engine.stats().steps,
+        2 + 8,
+        "two chunks of the prompt; the last gives the first of 8 tokens and the end"
+    );
+}
+
+#[test]
+fn a_queued_request_with_a_long_context_takes_no_memory_for_an_answer_that_is_not_there() {
+    const N_QUEUED: usize = 16;
+    const GROWTH_MAX: u64 = 64 << 20;
+    let n_ctx = 1 << 20;
+    let options = EngineOptions { n_ctx, n_parallel: 1, n_queue: N_QUEUED, kv_blocks: 1 << 15 };
+    let (model, controls) = Script::model(8, true);
+    let engine = Engine::start(model, options, Metrics::new());
+    let before = frank_os::process_memory().expect("Linux says").rss;
+    let queued: Vec<_> =
+        (0..N_QUEUED).map(|_| engine.submit(request(&[1], n_ctx)).expect("taken")).collect();
+    let growth = frank_os::process_memory().expect("Linux says").rss.saturating_sub(before);
+    assert!(growth < GROWTH_MAX, "{growth} bytes for {N_QUEUED} requests of one token");
+    drop((queued, controls));
+}
+
+/// A model that cannot be asked for its rows a second time, which is outside of what a step guards.
+struct Broken(std::sync::atomic::AtomicBool);
+
+impl Model for Broken {
+    fn n_vocab(&self) -> usize {
+        N_VOCAB
+    }
+
+    fn n_rows_max(&self) -> usize {
+        let is_first = !self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(is_first, "asked again, expected in this test");
+        8
+    }
+
+    fn n_outputs_max(&self) -> usize {
+        8
+    }
+
+    fn forward(&mut self, _: &Batch<'_>, _: &mut [f32]) {}
+}
+
+#[test]
+fn a_step_loop_that_panics_ends_every_answer_and_takes_no_new_request() {
+    let options = EngineOptions { n_parallel: 1, ..OPTIONS };
+    let engine = Engine::start(Box::new(Broken(false.into())), options, Metrics::new());
+    let taken: Vec<_> = (0..3).map_while(|_| engine.submit(request(&[1], 5)).ok()).collect();
+    assert!(!taken.is_empty(), "the first request finds the loop asleep");
+    for generation in taken {
+        assert_eq!(events(generation), [], "no event, and no wait for one");
+    }
+    engine.shutdown();
+    assert_eq!(engine.health(), Health::Stopped);
+    assert_eq!(engine.submit(request(&[1], 1)).err(), Some(SubmitError::ShuttingDown));
+    assert_eq!((engine.stats().running, engine.stats().waiting), (0, 0));
 }

@@ -64,6 +64,12 @@ fn what_the_family_cannot_compute_is_refused_by_name_and_still_planned() {
     );
     check("llama.rope.dimension_count", Some(Value::U32(18)), "even and fit in a head");
     check("llama.vocab_size", Some(Value::U32(299)), "another number of rows");
+    check("llama.attention.value_length", Some(Value::U32(32)), "value_length is 32");
+    for base in [0.0, -1.0, f32::NAN, f32::INFINITY] {
+        check("llama.rope.freq_base", Some(Value::F32(base)), "finite number above 0");
+        let epsilon = "llama.attention.layer_norm_rms_epsilon";
+        check(epsilon, Some(Value::F32(base)), "finite number above 0");
+    }
 }
 
 #[test]
@@ -81,6 +87,36 @@ fn a_tensor_of_a_type_without_kernels_is_refused_and_still_planned() {
             .contains("blk.1.ffn_up.weight has type Q4_K (id 12), one of F32, F16, Q4_1, Q8_0")
     );
     assert!(needs(&header, KV).expect("planned").warnings[0].contains("Q4_K"));
+}
+
+#[test]
+fn sizes_that_overflow_64_bits_are_planned_as_too_much_and_not_as_little() {
+    const N_VOCAB: u64 = 1 << 60;
+    let mut header = header_with("llama.embedding_length", Some(Value::U32(1)));
+    let head_dim = ("llama.attention.key_length".to_owned(), Value::U32(16));
+    let keys = header.metadata.iter().filter(|(key, _)| *key != head_dim.0);
+    let keys = keys.map(|(key, value)| (key.to_owned(), value.clone())).chain([head_dim.clone()]);
+    header.metadata = frank_gguf::Metadata::new(keys.collect()).expect("no key twice");
+    for tensor in &mut header.tensors {
+        for dim in &mut tensor.dims {
+            // The hidden size becomes 1; so does the width of the queries of this model, which is given back.
+            *dim = match *dim {
+                64 => 1,
+                300 => N_VOCAB,
+                dim => dim,
+            };
+        }
+        match tensor.name.rsplit('.').nth(1) {
+            Some("attn_q") => tensor.dims = vec![1, 64],
+            Some("attn_output") => tensor.dims = vec![64, 1],
+            _ => {}
+        }
+    }
+    let family = arch(&header).expect("the family is known");
+    let planned = (family.needs)(&header, KV).expect("the shapes agree");
+    assert!(planned.dense_bytes >= N_VOCAB * 4, "{}", planned.dense_bytes);
+    assert!(planned.runtime_bytes >= N_VOCAB * 8, "{}", planned.runtime_bytes);
+    assert!(planned.compute.per_output_row >= N_VOCAB * 8, "{}", planned.compute.per_output_row);
 }
 
 #[test]

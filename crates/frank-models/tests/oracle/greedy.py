@@ -9,15 +9,19 @@ position, or the answer's where the server withholds probabilities (a token that
 import json
 import sys
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 
 import xllamacpp
+
+# Prompts answered together: the weights are then read once for all of them.
+PARALLEL = 5
 
 
 def start(model):
     params = xllamacpp.CommonParams()
     params.model.path = model
-    params.n_ctx = 1024
-    params.n_parallel = 1
+    params.n_ctx = 512 * PARALLEL
+    params.n_parallel = PARALLEL
     params.warmup = False
     # One thread: more would wait for each other at barriers whenever a core is taken away.
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
@@ -62,7 +66,9 @@ def main():
     server = start(model)
     with open(prompts) as file:
         texts = json.load(file)
-    print("ANSWERS " + json.dumps([answer(server, text, int(n_tokens)) for text in texts]), flush=True)
+    with ThreadPoolExecutor(PARALLEL) as pool:
+        answers = list(pool.map(lambda text: answer(server, text, int(n_tokens)), texts))
+    print("ANSWERS " + json.dumps(answers), flush=True)
 
 
 main()

@@ -112,7 +112,17 @@ pub(crate) fn name_of(model: &OsStr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+
     use super::*;
+
+    #[test]
+    fn without_a_port_it_listens_on_loopback_7770() {
+        let command = Serve::augment_args(clap::Command::new("serve").no_binary_name(true));
+        let matches = command.try_get_matches_from(["model.gguf"]).unwrap();
+        let serve = Serve::from_arg_matches(&matches).unwrap();
+        assert_eq!((serve.host.as_str(), serve.port), ("127.0.0.1", 7770));
+    }
 
     #[test]
     fn a_model_is_named_after_its_file() {

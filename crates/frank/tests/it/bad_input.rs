@@ -121,7 +121,7 @@ fn an_unknown_option_is_refused_with_the_nearest_one() {
 
 #[test]
 fn no_model_is_a_usage_error_and_no_panic() {
-    for subcommand in ["fit", "inspect"] {
+    for subcommand in ["fit", "inspect", "serve"] {
         let usage = format!("hint: usage: frank {subcommand} <MODEL>");
         check_usage(
             &[subcommand],

@@ -1,6 +1,7 @@
 //! What the `frank` program does, seen from outside: output, errors, exit codes.
 
 mod bad_input;
+mod demo;
 mod endpoint;
 mod eval;
 mod files;

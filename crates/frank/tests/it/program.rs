@@ -22,7 +22,12 @@ pub(crate) fn command<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Com
 
 /// Runs `frank ARGS`.
 pub(crate) fn frank<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Run {
-    let output = command(args).output().expect("the program starts");
+    run(&mut command(args))
+}
+
+/// Runs a command that [`command`] made.
+pub(crate) fn run(command: &mut Command) -> Run {
+    let output = command.output().expect("the program starts");
     let code = output.status.code().expect("no signal ends the program");
     let text = |bytes| String::from_utf8(bytes).expect("the program writes UTF-8");
     Run { code, stdout: text(output.stdout), stderr: text(output.stderr) }
