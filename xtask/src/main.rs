@@ -1,4 +1,4 @@
-//! Development tasks of this workspace: `cargo xtask test`, `ci` and `tidy`. Never part of what is shipped.
+//! Development tasks of this workspace: `cargo xtask test`, `ci`, `tidy` and the long forms. Never part of what is shipped.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -7,7 +7,13 @@
 
 mod cargo;
 mod ci;
+mod fuzz;
+mod http;
 mod install;
+mod peer;
+mod server_process;
+mod soak;
+mod statistics;
 mod test;
 mod tidy;
 
@@ -36,6 +42,12 @@ enum Task {
     Ci,
     /// Checks the rules that neither the compiler nor clippy knows.
     Tidy,
+    /// Runs every property test with far more cases than CI does.
+    Fuzz(fuzz::Fuzz),
+    /// Serves a model to many clients, well and badly behaved, for a long time.
+    Soak(soak::Soak),
+    /// Compares the speed of frank with that of llama.cpp.
+    Peer(peer::Peer),
 }
 
 fn main() -> ExitCode {
@@ -45,6 +57,9 @@ fn main() -> ExitCode {
         Task::Test { filters } => test::run(root, &filters),
         Task::Ci => ci::run(root),
         Task::Tidy => tidy::run(root),
+        Task::Fuzz(fuzz) => fuzz.run(root),
+        Task::Soak(soak) => soak.run(root),
+        Task::Peer(peer) => peer.run(root),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,7 +5,7 @@ mod fences;
 mod manifest;
 mod names;
 mod order;
-mod source;
+pub(crate) mod source;
 mod tree;
 
 use std::fmt;

@@ -140,8 +140,9 @@ impl Engine {
         self.check(&request)?;
         request.max_tokens =
             request.max_tokens.min(self.shared.options.n_ctx - request.prompt.len());
-        // Room for every event that the request can make, so that the step loop never waits for a reader.
-        let (sender, events) = async_channel::bounded(request.max_tokens + 1);
+        // The step loop never waits for a reader. A request makes `max_tokens + 1` events at most, and a bound would
+        // take the memory of all of them now.
+        let (sender, events) = async_channel::unbounded();
         let mut state = self.shared.lock();
         if !state.accepts {
             return Err(SubmitError::ShuttingDown);
@@ -211,11 +212,11 @@ impl Engine {
     pub fn shutdown(&self) {
         self.shared.lock().accepts = false;
         self.shared.wake.notify_all();
-        let thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = thread
-            && thread.join().is_err()
-        {
-            self.shared.lock().ended = true;
+        // Held until the loop has ended, so that whoever shuts down second waits too.
+        let mut thread = self.shared.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(thread) = thread.take() {
+            // A loop that panicked has said so in the log and ended all the same.
+            drop(thread.join());
         }
     }
 }
@@ -246,9 +247,6 @@ impl StepLoop {
             }
             self.report();
         }
-        let mut state = self.shared.lock();
-        state.ended = true;
-        state.queue.clear();
     }
 
     /// Waits while there is nothing to do; false when there will be nothing more.
@@ -371,21 +369,19 @@ impl StepLoop {
             kv_blocks_used: self.blocks.used(),
             kv_blocks_total: self.blocks.total(),
         };
-        show(&self.metrics, &state.stats);
     }
 }
 
-/// Sets the gauges that the engine owns.
-fn show(metrics: &Metrics, stats: &EngineStats) {
-    let gauges = [
-        (&metrics.requests_waiting, stats.waiting),
-        (&metrics.requests_running, stats.running),
-        (&metrics.kv_blocks, stats.kv_blocks_total),
-        (&metrics.kv_blocks_used, stats.kv_blocks_used),
-    ];
-    for (gauge, n) in gauges {
-        #[expect(clippy::cast_possible_wrap, reason = "counts far below 2^63")]
-        gauge.set(n as i64);
+impl Drop for StepLoop {
+    /// Says that no step will follow. It runs when a panic ends the thread too, so that nobody waits for an answer
+    /// that cannot come.
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.accepts = false;
+        state.ended = true;
+        state.queue.clear();
+        state.stats.running = 0;
+        state.stats.waiting = 0;
     }
 }
 

@@ -112,8 +112,7 @@ impl Sequence {
     }
 
     fn send(&self, event: EngineEvent) {
-        // The channel holds every event that a request can make, so only a listener who left refuses one;
-        // the step loop sees that by `is_cancelled`.
+        // Only a listener who left refuses an event; the step loop sees that by `is_cancelled`.
         drop(self.events.try_send(event));
     }
 }

@@ -1,9 +1,9 @@
 //! Rows of activations in the two forms that matrix products read: f32, and 8-bit blocks made per row.
 
-use crate::cpu::{Isa, for_each_isa, isa};
+use crate::cpu::{Isa, for_each_isa};
 
-/// Values per block of quantized activations.
-pub(crate) const BLOCK: usize = 32;
+/// Values of a block, of quantized activations and of the weights that are multiplied with them.
+pub(crate) const QUANT_BLOCK: usize = 32;
 
 /// Rows of activations, `[n_rows, n_in]`, with their 8-bit form.
 ///
@@ -24,7 +24,7 @@ pub struct Activations {
 /// One row of quantized activations.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuantRow<'a> {
-    pub(crate) quants: &'a [[i8; BLOCK]],
+    pub(crate) quants: &'a [[i8; QUANT_BLOCK]],
     pub(crate) scales: &'a [f32],
     pub(crate) sums: &'a [i32],
 }
@@ -33,12 +33,12 @@ impl Activations {
     /// Room for `n_rows` rows of `n_in` values; nothing is allocated later for that many or fewer.
     #[must_use]
     pub fn with_capacity(n_rows: usize, n_in: usize) -> Self {
-        let n_blocks = n_in.div_ceil(BLOCK);
+        let n_blocks = n_in.div_ceil(QUANT_BLOCK);
         // Zeroed and not only reserved: the pages are touched now and not in the first request.
         Self {
             n_rows,
             n_in,
-            quants: vec![0; n_rows * n_blocks * BLOCK],
+            quants: vec![0; n_rows * n_blocks * QUANT_BLOCK],
             scales: vec![0.0; n_rows * n_blocks],
             sums: vec![0; n_rows * n_blocks],
         }
@@ -47,30 +47,26 @@ impl Activations {
     /// Bytes that [`Activations::with_capacity`] takes for one row.
     #[must_use]
     pub fn row_bytes(n_in: usize) -> usize {
-        n_in.div_ceil(BLOCK) * (BLOCK + size_of::<f32>() + size_of::<i32>())
+        n_in.div_ceil(QUANT_BLOCK) * (QUANT_BLOCK + size_of::<f32>() + size_of::<i32>())
     }
 
     /// Quantizes `x`, `[n_rows, n_in]`.
     ///
     /// # Panics
     /// When `x` is not whole rows.
-    pub fn quantize(&mut self, x: &[f32], n_in: usize) {
-        self.quantize_with(isa(), x, n_in);
-    }
-
     pub(crate) fn quantize_with(&mut self, isa: Isa, x: &[f32], n_in: usize) {
         assert!(
             n_in > 0 && x.len().is_multiple_of(n_in),
             "{} values are no rows of {n_in}",
             x.len()
         );
-        let n_blocks = n_in.div_ceil(BLOCK);
+        let n_blocks = n_in.div_ceil(QUANT_BLOCK);
         self.n_in = n_in;
         self.n_rows = x.len() / n_in;
-        self.quants.resize(self.n_rows * n_blocks * BLOCK, 0);
+        self.quants.resize(self.n_rows * n_blocks * QUANT_BLOCK, 0);
         self.scales.resize(self.n_rows * n_blocks, 0.0);
         self.sums.resize(self.n_rows * n_blocks, 0);
-        let (quants, _) = self.quants.as_chunks_mut::<BLOCK>();
+        let (quants, _) = self.quants.as_chunks_mut::<QUANT_BLOCK>();
         let rows = x.chunks_exact(n_in).zip(quants.chunks_exact_mut(n_blocks));
         let meta = self.scales.chunks_exact_mut(n_blocks).zip(self.sums.chunks_exact_mut(n_blocks));
         for ((x, quants), (scales, sums)) in rows.zip(meta) {
@@ -79,21 +75,14 @@ impl Activations {
     }
 
     /// Rows held.
-    #[must_use]
-    pub fn n_rows(&self) -> usize {
+    pub(crate) fn n_rows(&self) -> usize {
         self.n_rows
     }
 
-    /// Values of a row.
-    #[must_use]
-    pub fn n_in(&self) -> usize {
-        self.n_in
-    }
-
     pub(crate) fn row(&self, row: usize) -> QuantRow<'_> {
-        let n_blocks = self.n_in.div_ceil(BLOCK);
+        let n_blocks = self.n_in.div_ceil(QUANT_BLOCK);
         let blocks = row * n_blocks..(row + 1) * n_blocks;
-        let (quants, _) = self.quants.as_chunks::<BLOCK>();
+        let (quants, _) = self.quants.as_chunks::<QUANT_BLOCK>();
         QuantRow {
             quants: &quants[blocks.clone()],
             scales: &self.scales[blocks.clone()],
@@ -104,13 +93,18 @@ impl Activations {
 
 for_each_isa! {
     /// Quantizes one row, the last block padded with zeros.
-    fn quantize_row(x: &[f32], quants: &mut [[i8; BLOCK]], scales: &mut [f32], sums: &mut [i32]) = quantize_row_body
+    fn quantize_row(x: &[f32], quants: &mut [[i8; QUANT_BLOCK]], scales: &mut [f32], sums: &mut [i32]) = quantize_row_body
 }
 
 #[inline(always)]
-fn quantize_row_body(x: &[f32], quants: &mut [[i8; BLOCK]], scales: &mut [f32], sums: &mut [i32]) {
-    let (whole, tail) = x.as_chunks::<BLOCK>();
-    let mut padded = [0.0; BLOCK];
+fn quantize_row_body(
+    x: &[f32],
+    quants: &mut [[i8; QUANT_BLOCK]],
+    scales: &mut [f32],
+    sums: &mut [i32],
+) {
+    let (whole, tail) = x.as_chunks::<QUANT_BLOCK>();
+    let mut padded = [0.0; QUANT_BLOCK];
     padded[..tail.len()].copy_from_slice(tail);
     let blocks = whole.iter().chain((!tail.is_empty()).then_some(&padded));
     for (((x, q), scale), sum) in blocks.zip(quants).zip(scales).zip(sums) {
@@ -121,7 +115,7 @@ fn quantize_row_body(x: &[f32], quants: &mut [[i8; BLOCK]], scales: &mut [f32], 
 /// Returns scale and sum. A block of zeros, or one that holds a NaN or an infinity as its largest value, has a
 /// scale that says so; its quants are in range whatever the input was.
 #[inline(always)]
-fn quantize_block(x: &[f32; BLOCK], q: &mut [i8; BLOCK]) -> (f32, i32) {
+fn quantize_block(x: &[f32; QUANT_BLOCK], q: &mut [i8; QUANT_BLOCK]) -> (f32, i32) {
     // `max` of the absolute bits: the bits of positive floats order as integers, and a NaN is above all numbers.
     let max = x.iter().fold(0u32, |max, v| max.max(v.to_bits() & 0x7fff_ffff));
     let max = f32::from_bits(max);

@@ -124,6 +124,13 @@ pub fn store_kv(
     k: &[f32],
     v: &[f32],
 ) {
+    let row = shape.n_head_kv * shape.head_dim;
+    assert!(
+        k.len() == row && v.len() == row,
+        "{} keys and {} values, {row} of each expected",
+        k.len(),
+        v.len()
+    );
     let position = position as usize;
     let (block, slot) = (table[position / KV_BLOCK] as usize, position % KV_BLOCK);
     let first = block * shape.block_values();
@@ -702,7 +709,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(24))]
+        #![proptest_config(ProptestConfig::with_cases(frank_testkit::property_cases(24)))]
         #[test]
         fn instruction_set_threads_batch_and_block_places_do_not_change_a_bit(
             group in 1usize..10, n_head_kv in 1usize..3, dim in 1usize..6, f16: bool, n in 1usize..530,

@@ -26,8 +26,7 @@ impl Isa {
 }
 
 /// The strongest instruction set that this CPU has and this build holds.
-#[must_use]
-pub fn isa() -> Isa {
+pub(crate) fn isa() -> Isa {
     static ISA: OnceLock<Isa> = OnceLock::new();
     *ISA.get_or_init(detect)
 }

@@ -24,7 +24,7 @@ mod x86;
 
 pub use activations::Activations;
 pub use attention::{AttentionShape, KvLayer, KvLayerMut, KvType, Queries, attention, store_kv};
-pub use cpu::{Isa, isa};
+pub use cpu::Isa;
 pub use elementwise::{add, rms_norm, silu_mul};
 pub use matmul::{Product, matmul};
 pub use matrix::{Matrix, MatrixShape, PackError, WeightType};

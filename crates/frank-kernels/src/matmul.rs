@@ -50,8 +50,9 @@ pub(crate) fn matmul_with(
     quants: &mut Activations,
     products: &mut [Product<'_>],
 ) {
+    assert!(n_in > 0 && x.len().is_multiple_of(n_in), "{} values are no rows of {n_in}", x.len());
     let n_rows = x.len() / n_in;
-    if n_rows == 0 {
+    if n_rows == 0 || products.is_empty() {
         return;
     }
     for product in &*products {
@@ -243,7 +244,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(64))]
+        #![proptest_config(ProptestConfig::with_cases(frank_testkit::property_cases(64)))]
         #[test]
         fn instruction_set_threads_and_batch_mates_do_not_change_a_bit(
             which in 0usize..4, seed: u32, n_blocks in 1usize..6, tail in 0usize..31, n_out in 2usize..50, n_rows in 1usize..19,

@@ -3,9 +3,9 @@
 use half::f16;
 use thiserror::Error;
 
-use crate::activations::{Activations, QuantRow};
+use crate::activations::{Activations, QUANT_BLOCK, QuantRow};
 use crate::cpu::Isa;
-use crate::weights::packed::{BLOCK, PackedType};
+use crate::weights::packed::PackedType;
 use crate::weights::{GROUP_ROWS, Lanes, TILE_ROWS, q4_1, q8_0};
 use crate::weights::{f16 as f16_rows, f32 as f32_rows};
 
@@ -71,8 +71,8 @@ impl MatrixShape {
         if n_in == 0 || n_out == 0 {
             return Err(PackError::Empty { n_in, n_out });
         }
-        if weight_type.packed().is_some() && !n_in.is_multiple_of(BLOCK) {
-            return Err(PackError::PartialBlock { n_in, block: BLOCK });
+        if weight_type.packed().is_some() && !n_in.is_multiple_of(QUANT_BLOCK) {
+            return Err(PackError::PartialBlock { n_in, block: QUANT_BLOCK });
         }
         Ok(Self { weight_type, n_in, n_out })
     }
@@ -139,7 +139,7 @@ impl MatrixShape {
     }
 
     fn n_blocks(&self) -> usize {
-        self.n_in / BLOCK
+        self.n_in / QUANT_BLOCK
     }
 
     fn packed_type(&self) -> PackedType {
@@ -205,7 +205,7 @@ impl<'a> Matrix<'a> {
         let (packed, group) = (self.shape.packed_type(), self.group(row / GROUP_ROWS));
         let mut raw = [0; RAW_BLOCK_BYTES_MAX];
         let raw = &mut raw[..packed.raw_block_bytes];
-        for (block, out) in out.chunks_exact_mut(BLOCK).enumerate() {
+        for (block, out) in out.chunks_exact_mut(QUANT_BLOCK).enumerate() {
             packed.unpack_block(group, self.shape.n_blocks(), block, row % GROUP_ROWS, raw);
             decode_block(raw, out);
         }

@@ -96,10 +96,12 @@ impl Pool {
         self.open(n_tasks, task);
         let result = catch_unwind(AssertUnwindSafe(|| self.shared.take_tasks(task, n_tasks)));
         self.close();
+        // Taken before the caller's own panic goes on: left behind, it would fail the next job.
+        let worker_panicked = self.shared.panicked.swap(false, Ordering::Relaxed);
         if let Err(panic) = result {
             resume_unwind(panic);
         }
-        assert!(!self.shared.panicked.swap(false, Ordering::Relaxed), "a compute task panicked");
+        assert!(!worker_panicked, "a compute task panicked");
     }
 
     fn open(&mut self, n_tasks: usize, task: &(dyn Fn(usize) + Sync)) {
@@ -252,5 +254,18 @@ mod tests {
             count.fetch_add(1, Ordering::Relaxed);
         });
         assert_eq!(count.load(Ordering::Relaxed), 8);
+    }
+
+    #[test]
+    fn a_job_after_one_that_panicked_on_every_thread_does_not_panic() {
+        let mut pool = Pool::new(2);
+        // Each of the two tasks waits for the other, so that both threads have one.
+        let both = std::sync::Barrier::new(2);
+        let task = |i: usize| {
+            both.wait();
+            panic!("task {i}, expected in this test");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| pool.run(2, &task))).is_err());
+        pool.run(2, &|_| {});
     }
 }

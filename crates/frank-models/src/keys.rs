@@ -65,6 +65,16 @@ impl<'a> Keys<'a> {
         Ok(self.metadata.f32(&self.key(name))?)
     }
 
+    /// A number that the arithmetic divides by or takes a power of.
+    pub(crate) fn positive_float(&self, name: &str) -> Result<Option<f32>, ArchError> {
+        match self.float(name)? {
+            Some(number) if !(number.is_finite() && number > 0.0) => {
+                Err(self.value_error(name, &number, "it must be a finite number above 0"))
+            }
+            number => Ok(number),
+        }
+    }
+
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, ArchError> {
         Ok(self.metadata.str(&self.key(name))?)
     }

@@ -2,6 +2,12 @@
 
 use frank_kernels::{AttentionShape, KvLayer, KvLayerMut, KvType};
 use frank_os::{AnonBuffer, OsError};
+use frank_plan::KV_BLOCK_TOKENS;
+
+const _: () = assert!(
+    AttentionShape::BLOCK_TOKENS == KV_BLOCK_TOKENS as usize,
+    "the kernels and the planner mean the same block"
+);
 
 /// How keys and values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ const RUNTIME_BASE_BYTES: u64 = 10 << 20;
 const RUNTIME_TOKEN_BYTES: u64 = 240;
 
 /// Bytes of logits and of sampling candidates for one token of the vocabulary.
-const OUTPUT_TOKEN_BYTES: usize = 4 + 8;
+const OUTPUT_TOKEN_BYTES: u64 = 4 + 8;
 
 /// The needs of a model of any family.
 ///
@@ -67,16 +67,17 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput) -> ModelNeeds
     }
 }
 
-/// Scratch of the output side: a row of logits and of sampling candidates for each parallel request.
+/// Scratch of the output side: a row of logits and of sampling candidates for each parallel request; saturates,
+/// since a header alone may claim any vocabulary.
 pub(crate) fn output_compute(n_vocab: usize) -> ComputeNeeds {
     ComputeNeeds {
-        per_output_row: (n_vocab * OUTPUT_TOKEN_BYTES) as u64,
+        per_output_row: (n_vocab as u64).saturating_mul(OUTPUT_TOKEN_BYTES),
         ..ComputeNeeds::default()
     }
 }
 
 fn runtime_bytes(n_vocab: usize) -> u64 {
-    RUNTIME_BASE_BYTES + RUNTIME_TOKEN_BYTES * n_vocab as u64
+    RUNTIME_BASE_BYTES.saturating_add(RUNTIME_TOKEN_BYTES.saturating_mul(n_vocab as u64))
 }
 
 fn saturate(n: usize) -> u32 {
@@ -111,7 +112,7 @@ fn from_tensors(
     });
     let n_vocab =
         header.metadata.strings("tokenizer.ggml.tokens").ok().flatten().map_or(0, <[String]>::len);
-    let used_experts = expert_bytes / experts.max(1) as u64 * experts_used as u64;
+    let used_experts = (expert_bytes / experts.max(1) as u64).saturating_mul(experts_used as u64);
     // Metadata of a stranger: a count of layers is bounded by the tensors that the file really lists.
     let n_layers = n_layers.min(header.tensors.len());
     let state = vec![frank_plan::LayerState::Paged { bytes_per_token, window: None }; n_layers];

@@ -3,6 +3,8 @@
 //! Tensors are read in slices of whole rows and moved at once to their final layout, so that the peak while
 //! loading is the final size plus one slice.
 
+use std::collections::BTreeSet;
+
 use frank_gguf::{ModelHeader, TensorInfo, type_id};
 use frank_hub::ModelFile;
 use frank_kernels::{Matrix, MatrixShape, WeightType};
@@ -106,15 +108,18 @@ impl<'a> WeightTable<'a> {
 
     fn place(&mut self, tensor: TensorInfo, shape: MatrixShape) -> usize {
         let offset = self.bytes;
-        self.bytes += shape.bytes().next_multiple_of(ALIGNMENT);
+        // A header alone may claim more than there is to address: it is planned as too much, and never loaded.
+        self.bytes = offset.saturating_add(shape.bytes().next_multiple_of(ALIGNMENT));
         self.slots.push(Slot { tensor, shape, offset });
         self.slots.len() - 1
     }
 
     /// Refuses a file with tensors that nobody asked for: they belong to a variant that would compute wrongly.
     pub(crate) fn refuse_unused(&self, arch: &'static str) -> Result<(), ArchError> {
-        let used = |name: &str| self.slots.iter().any(|slot| slot.tensor.name == name);
-        let mut unused = self.header.tensors.iter().filter(|tensor| !used(&tensor.name));
+        let used: BTreeSet<&str> =
+            self.slots.iter().map(|slot| slot.tensor.name.as_str()).collect();
+        let mut unused =
+            self.header.tensors.iter().filter(|tensor| !used.contains(tensor.name.as_str()));
         match unused.next() {
             None => Ok(()),
             Some(tensor) => Err(ArchError::UnusedTensor {
@@ -125,7 +130,7 @@ impl<'a> WeightTable<'a> {
         }
     }
 
-    /// Bytes of all weights in their final layout.
+    /// Bytes of all weights in their final layout; saturates.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes as u64
     }

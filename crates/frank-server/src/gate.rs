@@ -1,5 +1,5 @@
 //! What every request passes on its way in and every response on its way out: host and origin, key, panics,
-//! cross-origin headers, counting.
+//! cross-origin headers, counting, the log.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -21,9 +21,12 @@ use crate::routes::{is_public, route_label};
 
 /// Lets a request through, or answers it here.
 pub(crate) async fn gate(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
-    let route = route_label(request.uri().path());
+    let (route, method) = (route_label(request.uri().path()), request.method().clone());
     let response = admit(&app, request, next).await;
-    let labels = RequestLabels { route, status: u32::from(response.status().as_u16()) };
+    let status = response.status().as_u16();
+    // The route and not the path: what a client sends is not for the log.
+    tracing::info!(%method, route, status, "request");
+    let labels = RequestLabels { route, status: u32::from(status) };
     app.metrics.http_requests.get_or_create(&labels).inc();
     response
 }

@@ -2,3 +2,6 @@
 
 pub mod assets;
 pub mod gguf_writer;
+mod property_cases;
+
+pub use property_cases::property_cases;

@@ -1,6 +1,7 @@
 //! An endpoint from a prepared model to its end: bind, load, answer, drain. `serve` and `demo` share it.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -46,8 +47,7 @@ impl Endpoint {
         options: &ModelOptions,
         names: Vec<String>,
     ) -> anyhow::Result<Self> {
-        let sampling = sampling_defaults(&prepared.file.header.metadata)
-            .map_err(|error| known(error, FailureKind::Input, None))?;
+        let sampling = sampling_defaults(&prepared.file.header.metadata)?;
         Ok(Self {
             names,
             n_queue: N_QUEUE_DEFAULT,
@@ -209,15 +209,61 @@ fn compile_file(
 }
 
 /// Sampling of requests that do not say: what the file recommends, else the model's own distribution.
-fn sampling_defaults(metadata: &Metadata) -> Result<SamplingParams, GgufError> {
+///
+/// # Errors
+/// When a key has another type, or a number with which nothing can be drawn.
+fn sampling_defaults(metadata: &Metadata) -> anyhow::Result<SamplingParams> {
     let plain = SamplingParams::default();
-    let float = |name: &str| metadata.f32(&format!("general.sampling.{name}"));
+    let input = |error: GgufError| known(error, FailureKind::Input, None);
+    let float = |name: &str, range: RangeInclusive<f32>| {
+        let key = format!("general.sampling.{name}");
+        match metadata.f32(&key).map_err(input)? {
+            Some(number) if !range.contains(&number) => {
+                let (low, high) = range.into_inner();
+                let fact = format!("key {key:?} is {number}, from {low} to {high} expected");
+                Err(anyhow::Error::from(Failure::usage(fact)))
+            }
+            number => Ok(number),
+        }
+    };
     Ok(SamplingParams {
-        temperature: float("temp")?.unwrap_or(plain.temperature),
-        top_k: metadata.u32("general.sampling.top_k")?.unwrap_or(plain.top_k),
-        top_p: float("top_p")?.unwrap_or(plain.top_p),
-        min_p: float("min_p")?.unwrap_or(plain.min_p),
-        repeat_penalty: float("penalty_repeat")?.unwrap_or(plain.repeat_penalty),
+        temperature: float("temp", 0.0..=100.0)?.unwrap_or(plain.temperature),
+        top_k: metadata.u32("general.sampling.top_k").map_err(input)?.unwrap_or(plain.top_k),
+        top_p: float("top_p", 0.0..=1.0)?.unwrap_or(plain.top_p),
+        min_p: float("min_p", 0.0..=1.0)?.unwrap_or(plain.min_p),
+        repeat_penalty: float("penalty_repeat", 0.01..=100.0)?.unwrap_or(plain.repeat_penalty),
         ..plain
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn defaults(name: &str, value: f32) -> anyhow::Result<SamplingParams> {
+        let entry = (format!("general.sampling.{name}"), value.into());
+        sampling_defaults(&Metadata::new(vec![entry]).expect("one key"))
+    }
+
+    #[test]
+    fn sampling_that_the_file_recommends_is_taken() {
+        let taken = defaults("temp", 0.5).expect("a temperature");
+        assert_eq!(taken, SamplingParams { temperature: 0.5, ..SamplingParams::default() });
+        assert_eq!(defaults("min_p", 0.25).expect("a fraction").min_p, 0.25);
+    }
+
+    #[test]
+    fn sampling_with_which_nothing_can_be_drawn_is_refused_by_its_key() {
+        for (name, value) in [
+            ("temp", f32::NAN),
+            ("temp", -1.0),
+            ("temp", f32::INFINITY),
+            ("top_p", 1.5),
+            ("min_p", -0.1),
+            ("penalty_repeat", 0.0),
+        ] {
+            let error = defaults(name, value).expect_err(name).to_string();
+            assert!(error.contains(&format!("general.sampling.{name}")), "{error}");
+        }
+    }
 }

@@ -2,15 +2,15 @@
 
 /// The code and the strings of a source file. Comments are in neither.
 #[derive(Debug, Default)]
-pub(super) struct Source {
+pub(crate) struct Source {
     /// The text with a space in the place of each comment and of what stands in strings and character literals.
-    pub(super) code: String,
+    pub(crate) code: String,
     /// What stands between the quotes of each string literal, escapes as they are written.
     pub(super) strings: Vec<String>,
 }
 
 impl Source {
-    pub(super) fn parse(text: &str) -> Source {
+    pub(crate) fn parse(text: &str) -> Source {
         let mut source = Source::default();
         let mut rest = text;
         while let Some(first) = rest.chars().next() {

@@ -7,6 +7,9 @@ use minijinja::{Error, ErrorKind, State};
 /// Deepest nesting that is written.
 const DEPTH_MAX: usize = 128;
 
+/// Bytes of JSON that one fuel pays for, beside the one that each value costs.
+const BYTES_PER_FUEL: usize = 16;
+
 /// `value | tojson`. Takes `indent`, `separators` and the default of `ensure_ascii` by name.
 #[expect(
     clippy::needless_pass_by_value,
@@ -62,12 +65,12 @@ impl JsonWriter<'_, '_> {
     }
 
     fn plain(&mut self, text: &str) -> Result<(), Error> {
+        self.state.consume_fuel((text.len() / BYTES_PER_FUEL) as u64)?;
         self.text.push_str(text);
         Ok(())
     }
 
     fn string(&mut self, text: &str) -> Result<(), Error> {
-        self.state.consume_fuel((text.len() / 16) as u64)?;
         let quoted = serde_json::to_string(text).expect("a string is always JSON");
         self.plain(&quoted)
     }
@@ -114,7 +117,7 @@ impl JsonWriter<'_, '_> {
     fn new_line(&mut self, depth: usize) -> Result<(), Error> {
         let Some(width) = self.indent else { return Ok(()) };
         let n_spaces = width.saturating_mul(depth);
-        self.state.consume_fuel((n_spaces / 16) as u64)?;
+        self.state.consume_fuel((n_spaces / BYTES_PER_FUEL) as u64)?;
         self.text.push('\n');
         self.text.extend(std::iter::repeat_n(' ', n_spaces));
         Ok(())

@@ -2,7 +2,8 @@
 //!
 //! Fuel stops nearly all endless work. It does not count what the engine visits when it compares or prints a
 //! list that holds itself many times over. Such a thread cannot be stopped, so it is left behind, and no
-//! further work is taken until it has ended.
+//! further work is taken until it has ended. What it prints into meanwhile grows: only the deadline of the request
+//! is bounded there, not memory.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{RecvTimeoutError, channel};

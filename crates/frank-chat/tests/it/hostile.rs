@@ -69,6 +69,16 @@ fn json_of_a_list_that_holds_itself_many_times_is_refused() {
 }
 
 #[test]
+fn json_with_long_separators_is_refused_before_it_fills_the_memory() {
+    for source in [
+        "{{ (range(50000) | list) | tojson(separators=('x' * 100000, ':')) | length }}",
+        "{{ ([{'a': 1}] * 50000) | tojson(separators=(',', 'x' * 100000)) | length }}",
+    ] {
+        assert!(matches!(refusal(source), TemplateError::TooMuchWork), "{source}");
+    }
+}
+
+#[test]
 fn values_nested_as_deep_as_fuel_allows_do_not_overflow_the_stack() {
     let nest = |level: &str, then: &str| {
         format!(

@@ -104,7 +104,7 @@ fn apply(bytes: &mut Vec<u8>, damage: &Damage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4096))]
+    #![proptest_config(ProptestConfig::with_cases(frank_testkit::property_cases(4096)))]
     #[test]
     fn a_damaged_file_is_read_or_refused_within_a_small_multiple_of_its_size(
         damages in prop::collection::vec(damage(), 1..6),

@@ -13,9 +13,6 @@ pub(crate) struct PackedType {
     pub(crate) n_scales: usize,
 }
 
-/// Values of a block.
-pub(crate) const BLOCK: usize = 32;
-
 const F16_BYTES: usize = 2;
 
 /// Bytes of a quant word: what one lane multiplies at once.

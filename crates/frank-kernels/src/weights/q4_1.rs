@@ -5,9 +5,9 @@
 
 use half::f16;
 
-use super::packed::{BLOCK, PackedType};
+use super::packed::PackedType;
 use super::{GROUP_ROWS, Lanes};
-use crate::activations::QuantRow;
+use crate::activations::{QUANT_BLOCK, QuantRow};
 use crate::cpu::{Isa, for_each_isa};
 
 /// Raw block: d, m (f16), then byte `j` holds value `j` in its low and value `j + 16` in its high half.
@@ -21,7 +21,7 @@ const SCALE_BYTES: usize = GROUP_ROWS * 2 * 2;
 pub(crate) fn decode_block(raw: &[u8], out: &mut [f32]) {
     let d = f16::from_le_bytes([raw[0], raw[1]]).to_f32();
     let m = f16::from_le_bytes([raw[2], raw[3]]).to_f32();
-    let (low, high) = out.split_at_mut(BLOCK / 2);
+    let (low, high) = out.split_at_mut(QUANT_BLOCK / 2);
     for ((q, low), high) in raw[4..20].iter().zip(low).zip(high) {
         *low = f32::from(q & 15) * d + m;
         *high = f32::from(q >> 4) * d + m;
@@ -69,12 +69,12 @@ fn dot_body(group: &[u8], rows: &[QuantRow<'_>], out: &mut [Lanes]) {
 }
 
 #[inline(always)]
-fn lane_sum(quants: &[u8; QUANT_BYTES], lane: usize, a: &[i8; BLOCK]) -> i32 {
+fn lane_sum(quants: &[u8; QUANT_BYTES], lane: usize, a: &[i8; QUANT_BLOCK]) -> i32 {
     let mut sum = 0;
-    for i in 0..BLOCK / 2 {
+    for i in 0..QUANT_BLOCK / 2 {
         let q = quants[(i / 4) * GROUP_ROWS * 4 + lane * 4 + i % 4];
-        sum +=
-            i32::from(q & 15) * i32::from(a[i]) + i32::from(q >> 4) * i32::from(a[i + BLOCK / 2]);
+        sum += i32::from(q & 15) * i32::from(a[i])
+            + i32::from(q >> 4) * i32::from(a[i + QUANT_BLOCK / 2]);
     }
     sum
 }

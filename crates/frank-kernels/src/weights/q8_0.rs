@@ -4,9 +4,9 @@
 
 use half::f16;
 
-use super::packed::{BLOCK, PackedType};
+use super::packed::PackedType;
 use super::{GROUP_ROWS, Lanes};
-use crate::activations::QuantRow;
+use crate::activations::{QUANT_BLOCK, QuantRow};
 use crate::cpu::{Isa, for_each_isa};
 
 /// Raw block: d (f16), then 32 signed bytes.
@@ -61,7 +61,7 @@ fn dot_body(group: &[u8], rows: &[QuantRow<'_>], out: &mut [Lanes]) {
 }
 
 #[inline(always)]
-fn lane_sum(quants: &[u8; QUANT_BYTES], lane: usize, a: &[i8; BLOCK]) -> i32 {
+fn lane_sum(quants: &[u8; QUANT_BYTES], lane: usize, a: &[i8; QUANT_BLOCK]) -> i32 {
     let mut sum = 0;
     for (i, a) in a.iter().enumerate() {
         let q = quants[(i / 4) * GROUP_ROWS * 4 + lane * 4 + i % 4].cast_signed();

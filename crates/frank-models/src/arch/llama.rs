@@ -78,9 +78,9 @@ impl Shape {
             n_layers: keys.required_count("block_count")?,
             attention,
             n_rot,
-            rope_base: keys.float("rope.freq_base")?.unwrap_or(10_000.0),
+            rope_base: keys.positive_float("rope.freq_base")?.unwrap_or(10_000.0),
             norm_epsilon: keys
-                .float("attention.layer_norm_rms_epsilon")?
+                .positive_float("attention.layer_norm_rms_epsilon")?
                 .ok_or_else(|| keys.missing("attention.layer_norm_rms_epsilon"))?,
             context_train: keys.count("context_length")?.unwrap_or(0),
         })
@@ -141,10 +141,10 @@ fn attention_shape(
 ) -> Result<AttentionShape, ArchError> {
     let n_head_kv = keys.count("attention.head_count_kv")?.unwrap_or(n_head);
     let head_dim = keys.count("attention.key_length")?.unwrap_or(n_embd / n_head);
-    if keys.count("attention.value_length")?.is_some_and(|n| n != head_dim) {
+    if let Some(n) = keys.count("attention.value_length")?.filter(|&n| n != head_dim) {
         return Err(keys.value_error(
             "attention.value_length",
-            &head_dim,
+            &n,
             "keys and values must have one length",
         ));
     }

@@ -93,10 +93,11 @@ fn a_tensor_of_a_type_without_kernels_is_refused_and_still_planned() {
 fn sizes_that_overflow_64_bits_are_planned_as_too_much_and_not_as_little() {
     const N_VOCAB: u64 = 1 << 60;
     let mut header = header_with("llama.embedding_length", Some(Value::U32(1)));
-    let head_dim = ("llama.attention.key_length".to_owned(), Value::U32(16));
-    let keys = header.metadata.iter().filter(|(key, _)| *key != head_dim.0);
-    let keys = keys.map(|(key, value)| (key.to_owned(), value.clone())).chain([head_dim.clone()]);
-    header.metadata = frank_gguf::Metadata::new(keys.collect()).expect("no key twice");
+    let entries = header.metadata.iter().filter(|(key, _)| !key.ends_with(".vocab_size"));
+    let mut entries: Vec<_> = entries.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    entries.retain(|(key, _)| key != "llama.attention.key_length");
+    entries.push(("llama.attention.key_length".to_owned(), Value::U32(16)));
+    header.metadata = frank_gguf::Metadata::new(entries).expect("no key twice");
     for tensor in &mut header.tensors {
         for dim in &mut tensor.dims {
             // The hidden size becomes 1; so does the width of the queries of this model, which is given back.

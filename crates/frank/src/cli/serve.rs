@@ -82,6 +82,8 @@ impl Serve {
             None => ApiKeys::default(),
         };
         let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
+        // From here on there is a log: a template that cannot be used is said there.
+        let runtime = runtime()?;
         let names = if self.alias.is_empty() { vec![name_of(&self.model)] } else { self.alias };
         let mut endpoint = Endpoint::new(&prepared, &self.options, names)?;
         endpoint.n_queue = self.queue;
@@ -91,7 +93,7 @@ impl Serve {
         for warning in prepared.tokenizer.warnings() {
             tell(&format!("warning: {warning}"));
         }
-        runtime()?.block_on(async {
+        runtime.block_on(async {
             let listener = bind(&self.host, self.port).await?;
             tell(table(&prepared.plan).trim_end());
             run(listener, prepared, &self.options, endpoint, async |address| {

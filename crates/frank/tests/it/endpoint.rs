@@ -28,10 +28,16 @@ pub(crate) struct Reply {
 impl Endpoint {
     /// Serves `model` on a free port and waits until it is ready.
     pub(crate) fn start(model: &Path, options: &[&str]) -> Self {
+        Self::start_logging("warn", model, options)
+    }
+
+    /// As [`Endpoint::start`], with a log of `level`.
+    pub(crate) fn start_logging(level: &str, model: &Path, options: &[&str]) -> Self {
         let mut args =
             vec![OsStr::new("serve"), model.as_os_str(), "--port".as_ref(), "0".as_ref()];
         args.extend(options.iter().map(OsStr::new));
         let mut child = command(args)
+            .env("FRANK_LOG", level)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use frank_hub::ModelFile;
 use frank_testkit::assets;
 use frank_testkit::gguf_writer::GgufWriter;
 use tempfile::TempDir;
@@ -35,6 +36,21 @@ impl Folder {
     pub(crate) fn cut_llama(&self, bytes: usize) -> PathBuf {
         let whole = std::fs::read(llama()).expect("the tiny model");
         self.file("cut.gguf", &whole[..bytes])
+    }
+
+    /// The tiny llama model with one more key.
+    pub(crate) fn llama_with(&self, key: &str, value: &str) -> PathBuf {
+        let file = ModelFile::open(&llama()).expect("the tiny model");
+        let mut writer = GgufWriter::new("llama");
+        for (key, value) in file.header.metadata.iter() {
+            writer = writer.value(key, value.clone());
+        }
+        for tensor in &file.header.tensors {
+            let mut bytes = vec![0; tensor.bytes().expect("a known type") as usize];
+            file.read(tensor, 0, &mut bytes).expect("a whole file");
+            writer = writer.tensor(&tensor.name, &tensor.dims, tensor.type_id, bytes);
+        }
+        self.gguf("llama.gguf", &writer.value(key, value))
     }
 
     /// A header of a model of many gigabytes whose data is a hole.

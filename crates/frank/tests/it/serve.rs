@@ -81,6 +81,30 @@ fn a_model_without_a_chat_template_refuses_chat_and_says_the_way_out() {
 }
 
 #[test]
+fn a_template_of_the_file_that_cannot_be_used_is_said_at_the_start() {
+    let folder = Folder::new();
+    let model = folder.llama_with("tokenizer.chat_template", "{% for %}");
+    let endpoint = Endpoint::start(&model, &["-c", "64"]);
+    assert!(endpoint.preface.contains("the chat template of the model"), "{}", endpoint.preface);
+}
+
+#[test]
+fn requests_are_logged_by_route_and_status_when_asked() {
+    let log = |level: &str| {
+        let endpoint = Endpoint::start_logging(level, &llama(), &["-c", "64"]);
+        assert_eq!(endpoint.get("/health", "").status, 200);
+        assert_eq!(endpoint.get("/no/such/secret", "").status, 404);
+        endpoint.signal("-TERM");
+        let (code, log) = endpoint.end();
+        assert_eq!(code, Some(0), "{log}");
+        log
+    };
+    assert_eq!(log("warn"), "");
+    let log = log("info");
+    assert!(log.contains("/health") && log.contains("404") && !log.contains("secret"), "{log}");
+}
+
+#[test]
 fn keys_of_a_file_guard_everything_but_health() {
     let folder = Folder::new();
     let keys = folder.file("keys", "# operators\nsecret-1\n\nsecret-2\n");
@@ -203,7 +227,8 @@ fn a_budget_that_cannot_hold_the_model_is_exit_3_before_a_weight_is_read() {
     let mut shell = Command::new("sh");
     shell.args(["-c", script, "sh", env!("CARGO_BIN_EXE_frank")]).args(args);
     let run = run(&mut shell).ended(3);
-    let rchar = run.stdout.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("Linux counts");
+    let rchar =
+        run.stdout.lines().find_map(|line| line.strip_prefix("rchar: ")).expect("Linux counts");
     let read_bytes: u64 = rchar.parse().expect("a number");
     assert!((1_000_000..READ_BYTES_MAX).contains(&read_bytes), "{read_bytes} bytes were read");
 }

@@ -1,0 +1,154 @@
+//! Mixed traffic against a running endpoint for a long time: nothing gets lost, stuck or larger. Never part of CI.
+
+mod aftermath;
+mod client;
+mod memory;
+mod tally;
+mod traffic;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use clap::Args;
+use frank_testkit::assets;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use serde_json::Value;
+
+use crate::cargo::{shown, target_dir};
+use crate::install;
+use crate::server_process::{ServerProcess, release_frank};
+use memory::Memory;
+use tally::Tally;
+use traffic::{API_KEY, CTX_SIZE, Question, Turn};
+
+/// Requests that the server answers at the same time.
+const PARALLEL: usize = 4;
+
+/// How a soak runs.
+#[derive(Debug, Args)]
+pub(crate) struct Soak {
+    /// Minutes of traffic
+    #[arg(long, value_name = "M", default_value_t = 30)]
+    minutes: u64,
+    /// Clients that ask at the same time
+    #[arg(long, value_name = "S", default_value_t = 8)]
+    streams: u64,
+    /// Decides what the clients ask [default: another one each time]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+}
+
+impl Soak {
+    /// Builds and serves, lets clients ask, and checks what they got and what is left afterwards.
+    /// # Errors
+    /// Names everything that broke.
+    pub(crate) fn run(&self, root: &Path) -> Result<()> {
+        install::all()?;
+        let frank = release_frank(root)?;
+        let planned_bytes = planned_bytes(&frank)?;
+        let seed = self.seed.unwrap_or_else(clock_seed);
+        println!("soak --minutes {} --streams {} --seed {seed}", self.minutes, self.streams);
+        let server = serve(&frank)?;
+        let questions = answered(&server, &mut ChaCha8Rng::seed_from_u64(seed))?;
+        let until = Instant::now() + Duration::from_secs(60 * self.minutes);
+        let tally = Mutex::new(Tally::default());
+        let memory = thread::scope(|scope| {
+            for stream in 1..=self.streams {
+                let (server, questions, tally) = (&server, &questions, &tally);
+                scope.spawn(move || {
+                    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                    rng.set_stream(stream);
+                    ask(server, questions, &mut rng, until, tally, stream);
+                });
+            }
+            Memory::watch(server.id(), || lock(&tally).goes_on(until))
+        });
+        let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        println!("{tally}");
+        let mut broken = tally.failures;
+        broken.extend(aftermath::check(server, &memory, planned_bytes));
+        if broken.is_empty() {
+            println!("nothing broke");
+            return Ok(());
+        }
+        bail!("{} things broke, --seed {seed}:\n{}", broken.len(), broken.join("\n"))
+    }
+}
+
+fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Lets one client ask until the time is over, or too much broke.
+fn ask(
+    server: &ServerProcess,
+    questions: &[Question],
+    rng: &mut ChaCha8Rng,
+    until: Instant,
+    tally: &Mutex<Tally>,
+    stream: u64,
+) {
+    for n in 1.. {
+        let turn = traffic::turn(rng, questions);
+        let taken = client::take(&turn, server.address);
+        let mut tally = lock(tally);
+        tally.count(&turn);
+        if let Err(error) = taken {
+            let Turn { request, reading, .. } = &turn;
+            let failure =
+                format!("stream {stream}, request {n}: {reading:?} {request:?}: {error:#}");
+            println!("{failure}");
+            tally.failures.push(failure);
+        }
+        if !tally.goes_on(until) {
+            return;
+        }
+    }
+}
+
+/// Options that decide how much memory is planned.
+fn size_options() -> [String; 4] {
+    ["--ctx-size".into(), CTX_SIZE.to_string(), "--parallel".into(), PARALLEL.to_string()]
+}
+
+fn serve(frank: &Command) -> Result<ServerProcess> {
+    let folder = tempfile::Builder::new().prefix("soak-").tempdir_in(target_dir()?)?;
+    let keys = folder.path().join("keys");
+    fs::write(&keys, API_KEY).with_context(|| format!("write {}", keys.display()))?;
+    let mut command = Command::new(frank.get_program());
+    command.arg("serve").arg(assets::smollm2()).args(["--port", "0"]).args(size_options());
+    ServerProcess::start(command.arg("--api-key-file").arg(&keys))
+}
+
+/// Bytes that `frank fit` plans for what [`serve`] serves.
+fn planned_bytes(frank: &Command) -> Result<u64> {
+    let mut command = Command::new(frank.get_program());
+    command.args(["fit", "--json"]).arg(assets::smollm2()).args(size_options());
+    let output = command.output().with_context(|| format!("run {}", shown(&command)))?;
+    ensure!(output.status.success(), "{}: {}", shown(&command), output.status);
+    let plan: Value = serde_json::from_slice(&output.stdout).context("the plan")?;
+    plan.pointer("/devices/0/used").and_then(Value::as_u64).context("used bytes in the plan")
+}
+
+/// Asks each question while nothing else runs.
+fn answered(server: &ServerProcess, rng: &mut ChaCha8Rng) -> Result<Vec<Question>> {
+    let mut questions = traffic::questions(rng);
+    for question in &mut questions {
+        let reply = question.request(false).reply(server.address)?.text()?;
+        let reply: Value = serde_json::from_str(&reply).with_context(|| format!("{reply:?}"))?;
+        let answer = reply.pointer("/choices/0/text").and_then(Value::as_str);
+        question.answer = answer.with_context(|| format!("no answer: {reply}"))?.to_owned();
+    }
+    Ok(questions)
+}
+
+fn clock_seed() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_secs()
+}
