@@ -60,20 +60,49 @@ pub struct ApiError {
     pub code: Option<&'static str>,
 }
 
+/// Bytes of a message at most. Messages quote what clients sent, and that can be a body of many megabytes.
+const MESSAGE_BYTES_MAX: usize = 1000;
+
+/// Bytes of the path of a parameter at most, for the same reason.
+const PARAM_BYTES_MAX: usize = 200;
+
 impl ApiError {
-    /// An error that no single parameter caused.
+    /// An error that no single parameter caused. A long message is cut.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), param: None, code: None }
+        Self { kind, message: cut(message.into(), MESSAGE_BYTES_MAX), param: None, code: None }
     }
 
     /// A 400 about one parameter.
     pub fn invalid(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { param: Some(param.into()), ..Self::new(ErrorKind::InvalidRequest, message) }
+        let param = Some(cut(param.into(), PARAM_BYTES_MAX));
+        Self { param, ..Self::new(ErrorKind::InvalidRequest, message) }
     }
 
     /// The same error with a code.
     #[must_use]
     pub fn with_code(self, code: &'static str) -> Self {
         Self { code: Some(code), ..self }
+    }
+}
+
+/// `text`, with an ellipsis for what is beyond `bytes_max`.
+fn cut(mut text: String, bytes_max: usize) -> String {
+    if text.len() > bytes_max {
+        text.truncate(text.floor_char_boundary(bytes_max));
+        text.push('…');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_client_sent_comes_back_cut() {
+        let error = ApiError::invalid("é".repeat(1_000_000), "é".repeat(1_000_000));
+        assert_eq!(error.message.len(), MESSAGE_BYTES_MAX + "…".len());
+        assert_eq!(error.param.map(|param| param.len()), Some(PARAM_BYTES_MAX + "…".len()));
+        assert_eq!(ApiError::new(ErrorKind::Internal, "short").message, "short");
     }
 }

@@ -4,6 +4,7 @@
 mod answer_events;
 mod app;
 mod auth;
+mod connections;
 mod error;
 mod gate;
 mod generate;

@@ -1,12 +1,10 @@
 //! The life of an endpoint: listen, answer, drain, end.
 
-use std::future::IntoFuture;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::serve::ListenerExt;
 use frank_telemetry::Metrics;
 use thiserror::Error;
 use tokio::net::TcpListener;
@@ -15,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::app::{App, Phase};
 use crate::auth::ApiKeys;
+use crate::connections;
 use crate::origin::{AllowedOrigin, HostRules};
 use crate::routes::router;
 use crate::served::ModelSlot;
@@ -35,6 +34,8 @@ pub struct ServerOptions {
     pub metrics: Metrics,
     /// Silence in a stream after which it gets a comment.
     pub keep_alive: Duration,
+    /// How long the head of a request may take to arrive, and how long a connection may idle between requests.
+    pub head_timeout: Duration,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
     /// How long running answers may go on after the end was asked for.
@@ -49,6 +50,7 @@ impl Default for ServerOptions {
             host_names: Vec::new(),
             metrics: Metrics::new(),
             keep_alive: Duration::from_secs(10),
+            head_timeout: Duration::from_secs(60),
             body_timeout: Duration::from_secs(60),
             drain_limit: Duration::from_secs(60),
         }
@@ -61,16 +63,13 @@ pub enum ServeError {
     /// The listener has no address.
     #[error("the listener has no address: {0}")]
     NoAddress(#[source] io::Error),
-    /// The listener failed.
-    #[error("the listener failed: {0}")]
-    Listener(#[source] io::Error),
 }
 
 /// Answers requests on `listener` until `shutdown`. Then it takes no more and returns when the running answers have
 /// ended, or were cut off after `options.drain_limit`. The engine goes on; it is the caller's.
 ///
 /// # Errors
-/// [`ServeError`] when the listener fails.
+/// [`ServeError`] when the listener has no address.
 pub async fn serve(
     listener: TcpListener,
     model: impl Into<ModelSlot>,
@@ -83,30 +82,26 @@ pub async fn serve(
     }
     let (phase, phases) = watch::channel(Phase::Running);
     let hosts = HostRules::new(bind, options.allowed_origins.clone(), &options.host_names);
-    let drain_limit = options.drain_limit;
+    let (drain_limit, head_timeout) = (options.drain_limit, options.head_timeout);
     let app = Arc::new(App::new(model.into(), options, hosts, phases.clone()));
-    // Frames are small and wanted at once. A connection that refuses the option works without it.
-    let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
     let draining = wait_for_drain(phases);
-    let mut server =
-        pin!(axum::serve(listener, router(app)).with_graceful_shutdown(draining).into_future());
+    let mut server = pin!(connections::answer(listener, router(app), head_timeout, draining));
     tokio::select! {
-        ended = &mut server => return ended.map_err(ServeError::Listener),
+        () = &mut server => unreachable!("it ends only after the drain has begun"),
         () = shutdown => {}
     }
     phase.send_replace(Phase::Draining);
-    if let Ok(ended) = timeout(drain_limit, &mut server).await {
-        return ended.map_err(ServeError::Listener);
+    if timeout(drain_limit, &mut server).await.is_ok() {
+        return Ok(());
     }
     tracing::warn!(
         "answers still ran {} s after the end was asked for, and were cut off",
         drain_limit.as_secs()
     );
     phase.send_replace(Phase::Closing);
-    match timeout(CLOSING_LIMIT, &mut server).await {
-        Ok(ended) => ended.map_err(ServeError::Listener),
-        Err(_) => Ok(()),
-    }
+    // What does not even say that it was cut off is dropped with the runtime.
+    drop(timeout(CLOSING_LIMIT, &mut server).await);
+    Ok(())
 }
 
 async fn wait_for_drain(mut phases: watch::Receiver<Phase>) {

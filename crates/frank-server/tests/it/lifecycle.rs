@@ -90,6 +90,20 @@ async fn metrics_count_requests_tokens_and_waits() {
     assert!(text.contains(r#"frank_model_info{model="scripted","#));
 }
 
+#[tokio::test]
+async fn a_client_that_never_ends_its_request_head_is_sent_away() {
+    let options =
+        ServerOptions { head_timeout: Duration::from_millis(50), ..ServerOptions::default() };
+    let server = Setup { options, ..Setup::default() }.start().await;
+    let mut slow = TcpStream::connect(server.address).await.unwrap();
+    slow.write_all(b"GET /health HTTP/1.1\r\nhost: ").await.unwrap();
+    let mut reply = Vec::new();
+    // Without the limit this read would wait for ever.
+    drop(slow.read_to_end(&mut reply).await);
+    assert!(!String::from_utf8_lossy(&reply).contains(" 200 "));
+    assert_eq!(server.get("/health").send().await.unwrap().status(), 200);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_stream_is_kept_alive_by_comments() {
     let options =
