@@ -41,9 +41,9 @@ impl Peer {
     /// A server does not start, or does not answer what it was asked.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
         install::all()?;
+        println!("machine: {}", machine::describe()?);
         let frank = release_frank(root)?;
         let mut version = Command::new(frank.get_program());
-        println!("machine: {}", machine::describe()?);
         println!("frank: {}", output(version.arg("--version"))?);
         let mut version = Command::new(assets::python());
         println!("llama.cpp: xllamacpp {}", output(version.args(["-c", LLAMA_CPP_VERSION]))?);

@@ -55,7 +55,8 @@ impl Soak {
         let seed = self.seed.unwrap_or_else(clock_seed);
         println!("soak --minutes {} --streams {} --seed {seed}", self.minutes, self.streams);
         let server = serve(&frank)?;
-        let questions = answered(&server, &mut ChaCha8Rng::seed_from_u64(seed))?;
+        let questions = answered(&server, &mut ChaCha8Rng::seed_from_u64(seed))
+            .context("ask what the server answers when nothing else runs")?;
         let until = Instant::now() + Duration::from_secs(60 * self.minutes);
         let tally = Mutex::new(Tally::default());
         let memory = thread::scope(|scope| {

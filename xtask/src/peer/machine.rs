@@ -6,16 +6,20 @@ use std::thread;
 use anyhow::{Context as _, Result};
 
 const CPUINFO: &str = "/proc/cpuinfo";
+const LOADAVG: &str = "/proc/loadavg";
 /// Flags of a processor that decide which kernels run.
 const ISA: [&str; 5] = ["avx2", "avx512f", "avx512_vnni", "amx_int8", "asimddp"];
 
-/// Model of the processor, its instruction sets and the cores that we may use.
+/// Model of the processor, its instruction sets, the cores that we may use, and how many processes wanted one in the
+/// last minute, ours included: on a busy machine no speed says anything.
 /// # Errors
 /// Linux does not tell.
 pub(super) fn describe() -> Result<String> {
     let cpuinfo = fs::read_to_string(CPUINFO).with_context(|| format!("read {CPUINFO}"))?;
     let cores = thread::available_parallelism().context("count the cores")?;
-    Ok(format!("{}, cores: {cores}", processor(&cpuinfo)))
+    let loads = fs::read_to_string(LOADAVG).with_context(|| format!("read {LOADAVG}"))?;
+    let load = loads.split(' ').next().unwrap_or_default();
+    Ok(format!("{}, cores: {cores}, load before: {load}", processor(&cpuinfo)))
 }
 
 fn processor(cpuinfo: &str) -> String {
