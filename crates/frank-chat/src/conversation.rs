@@ -59,7 +59,8 @@ impl Conversation {
     }
 
     /// Bytes of all texts together.
-    pub(crate) fn text_bytes(&self) -> usize {
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()
     }
 }

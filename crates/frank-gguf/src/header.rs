@@ -42,15 +42,20 @@ pub struct Header {
     pub data_start: u64,
 }
 
+/// Bytes of a header at most. The largest vocabularies take some 20 MB; a sparse file may claim a header of any size,
+/// and all of it would be read into memory.
+const HEADER_BYTES_MAX: u64 = 128 << 20;
+
 impl Header {
     /// Reads a header from the start of a file of `file_bytes` bytes. The reader may be read past the header's end.
     ///
-    /// Memory stays within a small multiple of the bytes that were really read, whatever the counts in them say.
+    /// Memory stays within a small multiple of the bytes that were really read, whatever the counts in them say, and a
+    /// header of more than 128 MiB is refused.
     ///
     /// # Errors
     /// [`GgufError`] with the name of the key or tensor at fault.
     pub fn read(reader: &mut impl Read, file_bytes: u64) -> Result<Header, GgufError> {
-        let mut source = Source::new(reader, file_bytes);
+        let mut source = Source::new(reader, file_bytes.min(HEADER_BYTES_MAX));
         let version = read_version(&mut source)?;
         let n_tensors = source.u64(Place::FileHeader)?;
         let n_keys = source.u64(Place::FileHeader)?;

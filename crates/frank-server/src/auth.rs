@@ -79,7 +79,7 @@ impl ApiKeys {
 
     /// Whether a request with these headers may ask: `Authorization: Bearer KEY` or `x-api-key: KEY`.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> bool {
-        self.is_open() || presented(headers).is_some_and(|key| self.holds(key))
+        self.is_open() || presented(headers).any(|key| self.holds(key))
     }
 
     /// Compares with every key in a time that does not tell where a wrong one differs.
@@ -89,10 +89,12 @@ impl ApiKeys {
     }
 }
 
-fn presented(headers: &HeaderMap) -> Option<&[u8]> {
+/// The keys of a request. Client libraries always send a bearer, so it must not hide the other header.
+fn presented(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let bearer = headers.get(AUTHORIZATION).and_then(|value| {
         let (scheme, key) = value.as_bytes().split_at_checked(b"Bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"Bearer ").then_some(key.trim_ascii())
     });
-    bearer.or_else(|| headers.get("x-api-key").map(|value| value.as_bytes().trim_ascii()))
+    let plain = headers.get("x-api-key").map(|value| value.as_bytes().trim_ascii());
+    bearer.into_iter().chain(plain)
 }

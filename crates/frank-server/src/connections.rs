@@ -15,7 +15,10 @@ use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
 /// Connections at the same time. More wait in the listener's own queue until one ends.
-const CONNECTIONS_MAX: usize = 1024;
+const CONNECTIONS_MAX: usize = 512;
+
+/// Bytes of a request's head at most. Every connection may hold as many before anyone asked for its key.
+const HEAD_BYTES_MAX: usize = 32 << 10;
 
 /// Pause after the system could not give a connection, for example because all file descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -34,7 +37,7 @@ pub(crate) async fn answer(
     let connections = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(head_timeout);
+    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(HEAD_BYTES_MAX);
     let mut drain = pin!(drain);
     loop {
         let place =

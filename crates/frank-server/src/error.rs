@@ -47,6 +47,14 @@ pub(crate) fn not_submitted(error: &SubmitError) -> ApiError {
     }
 }
 
+/// A text is longer than all tokens of the context can be.
+pub(crate) fn text_too_long(bytes: usize, n_ctx: usize) -> ApiError {
+    let message = format!(
+        "the prompt has {bytes} bytes of text, the context holds {n_ctx} tokens with the answer"
+    );
+    ApiError::new(ErrorKind::InvalidRequest, message).with_code("context_length_exceeded")
+}
+
 /// The chat template gave no prompt.
 pub(crate) fn not_rendered(error: &TemplateError) -> ApiError {
     match error {

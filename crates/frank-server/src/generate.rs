@@ -31,7 +31,7 @@ pub(crate) async fn answer(
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
     let loaded = app.model()?.clone();
-    let body = app.limits.read_json(request).await?;
+    let body = app.limits.read_json(request, loaded.body_bytes_max()).await?;
     let served = Arc::clone(&loaded.served);
     let prepared = off_the_async_threads(app, move || prepare(dialect, &loaded, body)).await??;
     let prompt_tokens = prepared.request.prompt.len() as u64;
@@ -95,6 +95,7 @@ fn prepare(dialect: &Dialect, loaded: &Loaded, body: JsonBody) -> Result<Prepare
     let request = (dialect.parse)(&body.bytes)?;
     let model = loaded.name_for(request.options().model.as_deref())?.to_owned();
     let served = &loaded.served;
+    check_text(loaded, &request)?;
     let (prompt, options) = match request {
         ApiRequest::Chat(chat) => (chat_prompt(served, chat.conversation)?, chat.options),
         ApiRequest::Completion(completion) => {
@@ -109,6 +110,22 @@ fn prepare(dialect: &Dialect, loaded: &Loaded, body: JsonBody) -> Result<Prepare
         end_tokens: if ignore_end { Vec::new() } else { served.tokenizer.end_tokens().to_vec() },
     };
     Ok(Prepared { request, stop, delivery, model })
+}
+
+/// Refuses a text that no tokens of the context can hold.
+fn check_text(loaded: &Loaded, request: &ApiRequest) -> Result<(), ApiError> {
+    let bytes = match request {
+        ApiRequest::Chat(chat) => chat.conversation.text_bytes(),
+        ApiRequest::Completion(completion) => match &completion.prompt {
+            CompletionPrompt::Text(text) => text.len(),
+            CompletionPrompt::Tokens(_) => 0,
+        },
+    };
+    if bytes <= loaded.text_bytes_max {
+        return Ok(());
+    }
+    let n_ctx = loaded.served.engine.n_ctx();
+    Err(error::text_too_long(bytes, n_ctx))
 }
 
 fn chat_prompt(served: &Served, conversation: Conversation) -> Result<Vec<u32>, ApiError> {

@@ -10,7 +10,7 @@ use frank_api::{ApiError, ErrorKind};
 use futures_util::StreamExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Longest body of a request.
+/// Longest body of a request, however large the context is.
 pub const BODY_BYTES_MAX: usize = 32 << 20;
 
 /// Bytes that the bodies of all requests together may take, from their arrival until they are tokens.
@@ -39,16 +39,20 @@ impl Limits {
         Self { room: Arc::new(Semaphore::new(REQUEST_BYTES_MAX / PERMIT_BYTES)), body_timeout }
     }
 
-    /// The body of a request that says it is JSON.
+    /// The body of a request that says it is JSON, of `bytes_max` bytes at most.
     ///
     /// # Errors
     /// 415 when it says otherwise, 413 when it is too long, 408 when it is too slow, 503 when there is no room for
     /// it now, 400 when it breaks off.
-    pub(crate) async fn read_json(&self, request: Request<Body>) -> Result<JsonBody, ApiError> {
+    pub(crate) async fn read_json(
+        &self,
+        request: Request<Body>,
+        bytes_max: usize,
+    ) -> Result<JsonBody, ApiError> {
         check_is_json(request.headers())?;
-        let declared = declared_bytes(request.headers())?;
-        let room = self.room_for(declared)?;
-        let reading = read_up_to(declared, request.into_body());
+        let declared = declared_bytes(request.headers());
+        let room = self.room_for(declared.unwrap_or(bytes_max).min(bytes_max))?;
+        let reading = read_up_to(bytes_max, request.into_body());
         match tokio::time::timeout(self.body_timeout, reading).await {
             Ok(bytes) => Ok(JsonBody { bytes: bytes?, _room: room }),
             Err(_) => {
@@ -82,29 +86,37 @@ fn check_is_json(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// The length that the client declares, or the limit where it sends in chunks.
-fn declared_bytes(headers: &HeaderMap) -> Result<usize, ApiError> {
-    let Some(length) = headers.get(CONTENT_LENGTH) else { return Ok(BODY_BYTES_MAX) };
+/// The length that the client declares; `None` where it sends in chunks.
+fn declared_bytes(headers: &HeaderMap) -> Option<usize> {
     // The HTTP parser has refused what is not a number; what remains is one that is too large.
-    let length = length.to_str().ok().and_then(|text| text.parse().ok()).unwrap_or(usize::MAX);
-    if length > BODY_BYTES_MAX { Err(too_long()) } else { Ok(length) }
+    let length = headers.get(CONTENT_LENGTH)?.to_str().ok();
+    Some(length.and_then(|text| text.parse().ok()).unwrap_or(usize::MAX))
 }
 
-async fn read_up_to(limit: usize, body: Body) -> Result<Vec<u8>, ApiError> {
-    let mut bytes = Vec::new();
+/// The body, if it has `bytes_max` bytes at most. A longer one is read to its end all the same, and forgotten: many
+/// clients see an answer only after they have sent all they have.
+async fn read_up_to(bytes_max: usize, body: Body) -> Result<Vec<u8>, ApiError> {
+    let (mut bytes, mut n_bytes) = (Vec::new(), 0);
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk =
             chunk.map_err(|_| ApiError::new(ErrorKind::InvalidRequest, "the body broke off"))?;
-        if chunk.len() > limit - bytes.len() {
-            return Err(too_long());
+        n_bytes += chunk.len();
+        if n_bytes <= bytes_max {
+            bytes.extend_from_slice(&chunk);
+        } else if n_bytes <= BODY_BYTES_MAX {
+            bytes = Vec::new();
+        } else {
+            break;
         }
-        bytes.extend_from_slice(&chunk);
     }
-    Ok(bytes)
+    if n_bytes > bytes_max { Err(too_long(bytes_max)) } else { Ok(bytes) }
 }
 
-fn too_long() -> ApiError {
-    let message = format!("the body is longer than {} MiB", BODY_BYTES_MAX >> 20);
+fn too_long(bytes_max: usize) -> ApiError {
+    let message = format!(
+        "the body is longer than {} KiB, which the context can never need",
+        bytes_max >> 10
+    );
     ApiError::new(ErrorKind::PayloadTooLarge, message)
 }

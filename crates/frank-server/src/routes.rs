@@ -137,8 +137,9 @@ async fn with_tokenizer(
     request: Request,
     work: fn(&Arc<Tokenizer>, &[u8]) -> Result<serde_json::Value, ApiError>,
 ) -> Result<Response, ApiError> {
-    let tokenizer = Arc::clone(&app.model()?.served.tokenizer);
-    let body = app.limits.read_json(request).await?;
+    let loaded = app.model()?;
+    let tokenizer = Arc::clone(&loaded.served.tokenizer);
+    let body = app.limits.read_json(request, loaded.body_bytes_max()).await?;
     let answer = off_the_async_threads(app, move || work(&tokenizer, &body.bytes)).await??;
     Ok(Json(answer).into_response())
 }

@@ -50,8 +50,8 @@ impl Default for ServerOptions {
             host_names: Vec::new(),
             metrics: Metrics::new(),
             keep_alive: Duration::from_secs(10),
-            head_timeout: Duration::from_secs(60),
-            body_timeout: Duration::from_secs(60),
+            head_timeout: Duration::from_secs(15),
+            body_timeout: Duration::from_secs(30),
             drain_limit: Duration::from_secs(60),
         }
     }

@@ -8,6 +8,14 @@ use frank_chat::ChatTemplate;
 use frank_engine::{Engine, SamplingParams};
 use frank_tokenizer::Tokenizer;
 
+use crate::limits::BODY_BYTES_MAX;
+
+/// Bytes that one byte of text may take in JSON: `\u0061` for `a`.
+const ESCAPED_BYTES_MAX: usize = 6;
+
+/// Bytes of a body for everything but its text: names, settings, structure.
+const BODY_BYTES_BASE: usize = 256 << 10;
+
 /// A loaded model with all that an answer needs.
 pub struct Served {
     /// Runs the model.
@@ -42,6 +50,9 @@ pub(crate) struct Loaded {
     pub(crate) served: Arc<Served>,
     /// Seconds since 1970.
     pub(crate) since: u64,
+    /// Bytes of the longest text that the context can hold. A longer one is refused before it is tokenized, which
+    /// would take memory and time that nobody planned.
+    pub(crate) text_bytes_max: usize,
 }
 
 impl ModelSlot {
@@ -56,7 +67,9 @@ impl ModelSlot {
     /// # Panics
     /// When the slot has a model.
     pub fn fill(&self, served: Served) {
-        let loaded = Loaded { served: Arc::new(served), since: unix_seconds() };
+        let text_bytes_max =
+            served.engine.n_ctx().saturating_mul(served.tokenizer.token_bytes_max());
+        let loaded = Loaded { served: Arc::new(served), since: unix_seconds(), text_bytes_max };
         assert!(self.loaded.set(loaded).is_ok(), "the slot has a model already");
     }
 
@@ -74,6 +87,13 @@ impl From<Served> for ModelSlot {
 }
 
 impl Loaded {
+    /// Bytes of the longest body that a request for this model needs: its text with every character escaped, and
+    /// room for the rest.
+    pub(crate) fn body_bytes_max(&self) -> usize {
+        let text = self.text_bytes_max.saturating_mul(ESCAPED_BYTES_MAX);
+        text.saturating_add(BODY_BYTES_BASE).min(BODY_BYTES_MAX)
+    }
+
     /// A card for each name, the model's own first.
     pub(crate) fn cards(&self) -> Vec<ModelCard> {
         let names = std::iter::once(&self.served.model_name).chain(&self.served.aliases);

@@ -153,6 +153,13 @@ impl Tokenizer {
         self.vocab.bytes(token_id)
     }
 
+    /// Bytes of the longest text that one token stands for, at least 1.
+    #[must_use]
+    pub fn token_bytes_max(&self) -> usize {
+        let token_ids = (0u32..).take(self.n_vocab());
+        token_ids.map(|token_id| self.token_bytes(token_id).len()).max().unwrap_or(0).max(1)
+    }
+
     /// A token as the vocabulary spells it (a space is `Ġ`); empty for ids beyond the vocabulary.
     #[must_use]
     pub fn token_text(&self, token_id: u32) -> &str {

@@ -19,6 +19,9 @@ pub(crate) fn this_machine() -> anyhow::Result<Machine> {
         free = free.min(cgroup.left());
     }
     let cores = u32::try_from(frank_os::cpu_count()).unwrap_or(u32::MAX);
+    // What this process holds already is part of what is planned for it, so it is not taken off twice.
+    let held = frank_os::process_memory().map_or(0, |memory| memory.rss);
+    free = free.saturating_add(held).min(total);
     let device = Device {
         id: "cpu:0".to_owned(),
         kind: "cpu".to_owned(),

@@ -29,6 +29,9 @@ pub(crate) fn full_spellings(
     })
 }
 
+/// More threads than cores only wait for each other, and each takes memory that the plan does not count.
+const THREADS_MAX: i64 = 512;
+
 /// How a model is held: `serve`, `eval` and `fit` take the same.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model options")]
@@ -43,7 +46,7 @@ pub(crate) struct ModelOptions {
     pub(crate) parallel: Option<u32>,
 
     /// Threads that compute [default: one for each CPU that may be used]
-    #[arg(short = 't', long, value_name = "N", value_parser = at_least_one(), allow_negative_numbers = true)]
+    #[arg(short = 't', long, value_name = "N", value_parser = at_least_one().range(..=THREADS_MAX), allow_negative_numbers = true)]
     pub(crate) threads: Option<u32>,
 
     /// Tokens computed together in one step (also -ub) [default: 256]

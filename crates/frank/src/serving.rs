@@ -1,9 +1,11 @@
 //! An endpoint from a prepared model to its end: bind, load, answer, drain. `serve` and `demo` share it.
 
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use frank_chat::{ChatTemplate, TemplateError};
@@ -61,7 +63,11 @@ impl Endpoint {
 /// The runtime of an endpoint, with its log on stderr (`FRANK_LOG`, by default warnings).
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     let filter = EnvFilter::try_from_env("FRANK_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(HTTP_THREADS)
         .enable_all()
@@ -106,7 +112,8 @@ where
     let address = listener.local_addr().context("the listener has no address")?;
     let slot = ModelSlot::loading();
     let stop = Arc::new(Notify::new());
-    let asked_to_stop = wait_for_stop(Arc::clone(&stop))?;
+    let is_loaded = Arc::new(AtomicBool::new(false));
+    let asked_to_stop = wait_for_stop(Arc::clone(&stop), Arc::clone(&is_loaded))?;
     let metrics = endpoint.server.metrics.clone();
     let http =
         tokio::spawn(frank_server::serve(listener, slot.clone(), endpoint.server, asked_to_stop));
@@ -135,6 +142,7 @@ where
         anyhow::Ok(engine)
     };
     let engine = loading.await?;
+    is_loaded.store(true, Ordering::Relaxed);
     if ready(address).await? == Flow::Stop {
         stop.notify_one();
     }
@@ -152,8 +160,12 @@ pub(crate) enum Flow {
     Stop,
 }
 
-/// Resolves at the first Ctrl-C or SIGTERM, or when `stop` is notified. A second signal ends the process at once.
-fn wait_for_stop(stop: Arc<Notify>) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
+/// Resolves at the first Ctrl-C or SIGTERM, or when `stop` is notified. While the model loads nobody is being
+/// answered, so a signal ends the process at once then; a second one does so at any time.
+fn wait_for_stop(
+    stop: Arc<Notify>,
+    is_loaded: Arc<AtomicBool>,
+) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     Ok(async move {
@@ -162,15 +174,25 @@ fn wait_for_stop(stop: Arc<Notify>) -> anyhow::Result<impl Future<Output = ()> +
             _ = terminate.recv() => {}
             () = stop.notified() => return,
         }
+        if !is_loaded.load(Ordering::Relaxed) {
+            end_at_once(0);
+        }
         tokio::spawn(async move {
-            interrupt.recv().await;
-            #[expect(
-                clippy::exit,
-                reason = "whoever presses Ctrl-C twice does not want to wait for answers"
-            )]
-            std::process::exit(Code::Interrupted as i32);
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+            end_at_once(Code::Interrupted as i32);
         });
     })
+}
+
+#[expect(
+    clippy::exit,
+    reason = "reading weights and waiting for answers cannot be broken off otherwise"
+)]
+fn end_at_once(code: i32) -> ! {
+    std::process::exit(code)
 }
 
 /// The template of `--chat-template`, else of the file. One in the file that cannot be used costs only chat.

@@ -343,3 +343,29 @@ fn a_reader_that_fails_is_reported_with_its_place() {
     let error = Header::read(&mut start.chain(Broken), 1 << 20).unwrap_err();
     assert_eq!(error.to_string(), "reading the value of key \"k\" failed: the drive is gone");
 }
+
+#[test]
+fn a_header_as_large_as_a_sparse_file_is_refused_before_it_is_read() {
+    /// Zeros without end, and a count of what was read of them.
+    struct Hole(Vec<u8>, u64);
+
+    impl Read for Hole {
+        fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+            let head = self.0.len().min(buf.len());
+            buf.fill(0);
+            buf[..head].copy_from_slice(&self.0.drain(..head).collect::<Vec<_>>());
+            self.1 += buf.len() as u64;
+            Ok(buf.len())
+        }
+    }
+
+    for (element, count) in [(STRING, 1_000_000_000u64), (U8, 100_000_000_000), (U32, 500_000_000)]
+    {
+        let file =
+            Raw::new(0, 1).key("bomb", ARRAY).put(&element.to_le_bytes()).put(&count.to_le_bytes());
+        let mut hole = Hole(file.0, 0);
+        let refusal = Header::read(&mut hole, 400 << 30).expect_err("refused").to_string();
+        assert!(refusal.contains("bomb"), "{refusal}");
+        assert!(hole.1 < 1 << 20, "{} bytes were read", hole.1);
+    }
+}

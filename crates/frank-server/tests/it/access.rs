@@ -45,6 +45,9 @@ async fn keys_guard_everything_but_health_and_the_page() {
     ] {
         assert_eq!(status(name, value).await, 401, "{name}: {value}");
     }
+    let both = server.post("/v1/chat/completions", &body).header("x-api-key", "first-key");
+    let both = both.header("authorization", "Bearer of-the-client-library").send().await.unwrap();
+    assert_eq!(both.status(), 200, "a bearer does not hide the other header");
     for path in ["/v1/models", "/metrics", "/nothing"] {
         let response = server.get(path).send().await.unwrap();
         assert_eq!(response.headers()["www-authenticate"], "Bearer");

@@ -151,6 +151,7 @@ impl Eval {
                 writer.as_mut().map_or(Ok(()), |writer| writer.write_row(logits))
             })?;
         }
+        anyhow::ensure!(f64::is_finite(nll), "the model gave logits that are not finite numbers");
         if let Some(writer) = writer {
             writer.finish()?;
         }

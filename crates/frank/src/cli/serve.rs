@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use frank_hub::FailureKind;
 use frank_server::{AllowedOrigin, ApiKeys};
 
@@ -49,7 +50,7 @@ pub(crate) struct Serve {
     port: u16,
 
     /// Name under which clients find the model, several with commas between [default: the name of the file]
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     alias: Vec<String>,
 
     /// Ask clients for a key: one of those in this file, one a line

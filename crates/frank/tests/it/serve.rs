@@ -118,6 +118,20 @@ fn keys_of_a_file_guard_everything_but_health() {
 }
 
 #[test]
+fn a_megabyte_of_text_is_refused_before_it_takes_memory_that_nobody_planned() {
+    let endpoint = Endpoint::start(&assets::smollm2(), &["-c", "512"]);
+    let idle = endpoint.peak_bytes();
+    for n_bytes in [100_000, 1 << 20, 8 << 20] {
+        let text = "a".repeat(n_bytes);
+        let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
+        let reply = endpoint.post("/v1/chat/completions", &body);
+        assert!([400, 413].contains(&reply.status), "{n_bytes}: {}", reply.body);
+    }
+    let grown = endpoint.peak_bytes() - idle;
+    assert!(grown < 8 << 20, "{grown} bytes more than idle");
+}
+
+#[test]
 fn sigterm_lets_a_running_answer_end_and_exits_with_0() {
     let endpoint = Endpoint::start(&llama(), &["-c", "4096"]);
     let body =
