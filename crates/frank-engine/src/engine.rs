@@ -13,7 +13,7 @@ use frank_models::{Batch, Model};
 use frank_telemetry::Metrics;
 
 use crate::kv_cache::KvBlocks;
-use crate::request::{Generation, Request, SubmitError};
+use crate::request::{EngineEvent, Generation, Request, SubmitError};
 use crate::scheduler::{Rows, plan_step};
 use crate::sequence::{Outcome, Sequence, Waiting};
 
@@ -228,6 +228,8 @@ struct StepLoop {
     blocks: KvBlocks,
     metrics: Metrics,
     running: Vec<Sequence>,
+    /// Sequences that have left their places, with their last events.
+    ended: Vec<(Sequence, EngineEvent)>,
     logits: Vec<f32>,
     n_steps: u64,
 }
@@ -235,7 +237,16 @@ struct StepLoop {
 impl StepLoop {
     fn new(shared: Arc<Shared>, model: Box<dyn Model>, blocks: KvBlocks, metrics: Metrics) -> Self {
         let logits = vec![0.0; shared.options.n_parallel * model.n_vocab()];
-        Self { shared, model, blocks, metrics, running: Vec::new(), logits, n_steps: 0 }
+        Self {
+            shared,
+            model,
+            blocks,
+            metrics,
+            running: Vec::new(),
+            ended: Vec::new(),
+            logits,
+            n_steps: 0,
+        }
     }
 
     fn run(mut self) {
@@ -246,6 +257,7 @@ impl StepLoop {
                 self.step();
             }
             self.report();
+            self.say_farewell();
         }
     }
 
@@ -289,6 +301,7 @@ impl StepLoop {
         // Submitters count free places by these, so they change under the same lock as the queue.
         state.stats.running = self.running.len();
         state.stats.waiting = state.queue.len();
+        state.stats.kv_blocks_used = self.blocks.used();
     }
 
     fn step(&mut self) {
@@ -340,22 +353,35 @@ impl StepLoop {
             let logits =
                 outputs.next().expect("the model gave a row of logits for each sampling sequence");
             let n_before = sequence.n_completion();
-            if sequence.sample(logits) == Outcome::Ended {
-                ended.push(rows.sequence);
+            if let Outcome::Ended(event) = sequence.sample(logits) {
+                ended.push((rows.sequence, event));
             }
             self.metrics.completion_tokens.inc_by((sequence.n_completion() - n_before) as u64);
         }
-        ended.sort_unstable();
-        for index in ended.into_iter().rev() {
+        ended.sort_unstable_by_key(|(index, _)| *index);
+        for (index, event) in ended.into_iter().rev() {
             let sequence = self.running.remove(index);
-            self.blocks.release(sequence.blocks);
+            self.leave(sequence, event);
         }
     }
 
     fn fail_all(&mut self, reason: &str) {
-        for sequence in self.running.drain(..) {
-            sequence.fail(reason);
-            self.blocks.release(sequence.blocks);
+        for sequence in std::mem::take(&mut self.running) {
+            self.leave(sequence, EngineEvent::Failed(reason.to_owned()));
+        }
+    }
+
+    /// Frees the place of a sequence that ends with `event`.
+    fn leave(&mut self, mut sequence: Sequence, event: EngineEvent) {
+        self.blocks.release(std::mem::take(&mut sequence.blocks));
+        self.ended.push((sequence, event));
+    }
+
+    /// Sends the last events, after the counts say that the places are free: who has seen an answer end may count
+    /// on its place.
+    fn say_farewell(&mut self) {
+        for (sequence, event) in self.ended.drain(..) {
+            sequence.send(event);
         }
     }
 

@@ -29,10 +29,11 @@ pub(crate) struct Sequence {
 }
 
 /// Whether a sequence goes on after a token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Running,
-    Ended,
+    /// It ends with this event, which is sent when its place is free again.
+    Ended(EngineEvent),
 }
 
 impl Sequence {
@@ -75,10 +76,7 @@ impl Sequence {
     pub(crate) fn sample(&mut self, logits: &mut [f32]) -> Outcome {
         match self.sampler.sample(logits, &self.tokens) {
             Ok(token_id) => self.accept(token_id),
-            Err(error) => {
-                self.send(EngineEvent::Failed(error.to_string()));
-                Outcome::Ended
-            }
+            Err(error) => Outcome::Ended(EngineEvent::Failed(error.to_string())),
         }
     }
 
@@ -95,15 +93,9 @@ impl Sequence {
         }
     }
 
-    fn finish(&mut self, reason: FinishReason) -> Outcome {
+    fn finish(&self, reason: FinishReason) -> Outcome {
         let usage = Usage { prompt_tokens: self.n_prompt, completion_tokens: self.n_completion() };
-        self.send(EngineEvent::Finished(reason, usage));
-        Outcome::Ended
-    }
-
-    /// Ends the sequence with an error.
-    pub(crate) fn fail(&self, reason: &str) {
-        self.send(EngineEvent::Failed(reason.to_owned()));
+        Outcome::Ended(EngineEvent::Finished(reason, usage))
     }
 
     /// Tokens of the answer so far.
@@ -111,7 +103,8 @@ impl Sequence {
         self.tokens.len() - self.n_prompt
     }
 
-    fn send(&self, event: EngineEvent) {
+    /// Reports an event to whoever listens.
+    pub(crate) fn send(&self, event: EngineEvent) {
         // Only a listener who left refuses an event; the step loop sees that by `is_cancelled`.
         drop(self.events.try_send(event));
     }

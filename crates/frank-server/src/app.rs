@@ -12,6 +12,7 @@ use crate::error;
 use crate::limits::Limits;
 use crate::origin::HostRules;
 use crate::served::{Loaded, ModelSlot};
+use crate::under_way::AnswersUnderWay;
 
 /// Requests whose prompts are made at the same time. Each may use a core and some hundred MiB for a moment.
 const PREPARED_AT_ONCE: usize = 2;
@@ -39,6 +40,8 @@ pub(crate) struct App {
     pub(crate) keep_alive: Duration,
     pub(crate) started: Instant,
     pub(crate) phase: watch::Receiver<Phase>,
+    /// What the end waits for.
+    pub(crate) answers: AnswersUnderWay,
     /// A permit is needed to parse, render and tokenize.
     pub(crate) preparing: Arc<Semaphore>,
 }
@@ -59,6 +62,7 @@ impl App {
             keep_alive: options.keep_alive,
             started: Instant::now(),
             phase,
+            answers: AnswersUnderWay::none(),
             preparing: Arc::new(Semaphore::new(PREPARED_AT_ONCE)),
         }
     }

@@ -32,6 +32,9 @@ pub(crate) async fn answer(
     let arrived = Instant::now();
     let loaded = app.model()?.clone();
     let body = app.limits.read_json(request, loaded.body_bytes_max()).await?;
+    let under_way = app.answers.begin();
+    // The end may have begun while the body came in; it waits only for answers that began before it.
+    app.model()?;
     let served = Arc::clone(&loaded.served);
     let prepared = off_the_async_threads(app, move || prepare(dialect, &loaded, body)).await??;
     let prompt_tokens = prepared.request.prompt.len() as u64;
@@ -51,7 +54,8 @@ pub(crate) async fn answer(
     };
     match prepared.delivery {
         Delivery::Stream { usage } => {
-            Ok(sse::response(Arc::clone(app), (dialect.stream)(head, usage), events))
+            let reply = (dialect.stream)(head, usage);
+            Ok(sse::response(Arc::clone(app), reply, events, under_way))
         }
         Delivery::Whole => {
             let answer = events.collect(app).await?;

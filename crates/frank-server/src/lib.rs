@@ -17,6 +17,7 @@ mod serve;
 mod served;
 mod sse;
 mod stop;
+mod under_way;
 
 pub use auth::{ApiKeys, KeyFileError};
 pub use limits::{BODY_BYTES_MAX, REQUEST_BYTES_MAX};

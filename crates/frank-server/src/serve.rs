@@ -9,7 +9,7 @@ use frank_telemetry::Metrics;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::app::{App, Phase};
 use crate::auth::ApiKeys;
@@ -20,6 +20,9 @@ use crate::served::ModelSlot;
 
 /// Time for cut-off answers to say so before their connections are dropped.
 const CLOSING_LIMIT: Duration = Duration::from_secs(2);
+
+/// Time for the last bytes of answers to leave when a client keeps its connection open.
+const FLUSH_TIME: Duration = Duration::from_secs(3);
 
 /// How an endpoint behaves.
 #[derive(Clone, Debug)]
@@ -85,14 +88,17 @@ pub async fn serve(
     let (drain_limit, head_timeout) = (options.drain_limit, options.head_timeout);
     let app = Arc::new(App::new(model.into(), options, hosts, phases.clone()));
     let draining = wait_for_drain(phases);
-    let mut server = pin!(connections::answer(listener, router(app), head_timeout, draining));
+    let mut server =
+        pin!(connections::answer(listener, router(Arc::clone(&app)), head_timeout, draining));
     tokio::select! {
         () = &mut server => unreachable!("it ends only after the drain has begun"),
         () = shutdown => {}
     }
     phase.send_replace(Phase::Draining);
-    if timeout(drain_limit, &mut server).await.is_ok() {
-        return Ok(());
+    tokio::select! {
+        () = &mut server => return Ok(()),
+        () = all_answered(&app) => return Ok(()),
+        () = sleep(drain_limit) => {}
     }
     tracing::warn!(
         "answers still ran {} s after the end was asked for, and were cut off",
@@ -102,6 +108,13 @@ pub async fn serve(
     // What does not even say that it was cut off is dropped with the runtime.
     drop(timeout(CLOSING_LIMIT, &mut server).await);
     Ok(())
+}
+
+/// Returns when every answer has ended and its last bytes have had time to leave. Connections on which nobody is
+/// answered, some with half a request on them, are not waited for.
+async fn all_answered(app: &App) {
+    app.answers.all_ended().await;
+    sleep(FLUSH_TIME).await;
 }
 
 async fn wait_for_drain(mut phases: watch::Receiver<Phase>) {

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 
 use crate::answer_events::AnswerEvents;
 use crate::app::App;
+use crate::under_way::AnswerUnderWay;
 
 /// A comment, which clients skip.
 const KEEP_ALIVE: &str = ": keep-alive\n\n";
@@ -22,8 +23,9 @@ pub(crate) fn response(
     app: Arc<App>,
     reply: Box<dyn ReplyStream>,
     events: AnswerEvents,
+    under_way: AnswerUnderWay,
 ) -> Response {
-    let state = Stream { app, reply, events, place: Place::Start };
+    let state = Stream { app, reply, events, place: Place::Start, _under_way: under_way };
     let body = Body::from_stream(stream::unfold(state, |mut state| async {
         let bytes = state.next().await?;
         Some((Ok::<_, Infallible>(bytes), state))
@@ -42,6 +44,7 @@ struct Stream {
     reply: Box<dyn ReplyStream>,
     events: AnswerEvents,
     place: Place,
+    _under_way: AnswerUnderWay,
 }
 
 enum Place {

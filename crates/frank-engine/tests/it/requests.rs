@@ -164,6 +164,17 @@ fn a_full_queue_refuses_and_the_others_finish() {
 }
 
 #[test]
+fn who_has_seen_an_answer_end_finds_its_place_free() {
+    let (model, _) = Script::model(16, false);
+    let engine = start(model);
+    for _ in 0..200 {
+        assert_eq!(events(engine.submit(request(&[5, 6, 7], 3)).expect("taken")).len(), 4);
+        let stats = engine.stats();
+        assert_eq!((stats.running, stats.kv_blocks_used), (0, 0));
+    }
+}
+
+#[test]
 fn impossible_requests_are_refused_with_their_numbers() {
     let (model, _) = Script::model(8, false);
     let engine = start(model);

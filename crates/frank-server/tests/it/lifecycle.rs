@@ -104,6 +104,28 @@ async fn a_client_that_never_ends_its_request_head_is_sent_away() {
     assert_eq!(server.get("/health").send().await.unwrap().status(), 200);
 }
 
+#[tokio::test]
+async fn a_shutdown_does_not_wait_for_half_a_request() {
+    let hour = Duration::from_secs(3600);
+    let options = ServerOptions {
+        head_timeout: hour,
+        body_timeout: hour,
+        drain_limit: hour,
+        ..ServerOptions::default()
+    };
+    let mut server = Setup { options, ..Setup::default() }.start().await;
+    let mut half_head = TcpStream::connect(server.address).await.unwrap();
+    half_head.write_all(b"GET /health HTTP/1.1\r\nhost: ").await.unwrap();
+    let mut half_body = TcpStream::connect(server.address).await.unwrap();
+    let head = "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                content-length: 100\r\n\r\n{";
+    half_body.write_all(head.as_bytes()).await.unwrap();
+    assert_eq!(server.get("/health").send().await.unwrap().status(), 200);
+    server.shutdown.take().unwrap().send(()).unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(60), server.task).await;
+    ended.expect("it ends long before the limits").unwrap().unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_stream_is_kept_alive_by_comments() {
     let options =

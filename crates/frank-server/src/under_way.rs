@@ -1,0 +1,39 @@
+//! Answers under way, counted so that the end of the endpoint waits for them and for nothing else.
+
+use tokio::sync::watch;
+
+/// How many answers are under way.
+#[derive(Debug)]
+pub(crate) struct AnswersUnderWay {
+    count: watch::Sender<usize>,
+}
+
+/// One answer, from its request's last byte to its own. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct AnswerUnderWay {
+    count: watch::Sender<usize>,
+}
+
+impl AnswersUnderWay {
+    pub(crate) fn none() -> Self {
+        Self { count: watch::Sender::new(0) }
+    }
+
+    /// Counts one more.
+    pub(crate) fn begin(&self) -> AnswerUnderWay {
+        self.count.send_modify(|count| *count += 1);
+        AnswerUnderWay { count: self.count.clone() }
+    }
+
+    /// Returns when there is none.
+    pub(crate) async fn all_ended(&self) {
+        let mut counts = self.count.subscribe();
+        counts.wait_for(|count| *count == 0).await.expect("the sender is `self`");
+    }
+}
+
+impl Drop for AnswerUnderWay {
+    fn drop(&mut self) {
+        self.count.send_modify(|count| *count -= 1);
+    }
+}
