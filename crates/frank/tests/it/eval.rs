@@ -74,6 +74,20 @@ fn a_text_longer_than_the_context_is_read_in_windows() {
 }
 
 #[test]
+fn a_model_that_computes_nan_is_an_error_and_leaves_no_logits() {
+    let folder = Folder::new();
+    let mut bytes = std::fs::read(llama()).expect("the tiny model");
+    let last = bytes.len() - 4;
+    bytes[last..].copy_from_slice(&f32::NAN.to_le_bytes());
+    let (model, out) = (folder.file("nan.gguf", bytes), folder.path().join("out.npy"));
+    let ids = assets::tiny("llama.ids.npy");
+    let args = ["eval", str(&model), "--ids", str(&ids), "--logits", str(&out)];
+    let lines = frank(args).failed(1);
+    assert!(lines[0].contains("not finite"), "{lines:?}");
+    assert!(!out.exists(), "nothing half-written");
+}
+
+#[test]
 fn input_that_cannot_be_evaluated_is_refused_and_no_output_is_left() {
     let folder = Folder::new();
     let llama = llama();

@@ -214,6 +214,7 @@ fn options_that_cannot_be_are_refused() {
         2,
         "key file",
     );
+    check_refused(&[model, "--alias", "a,,b"], 2, "--alias");
     check_refused(&[model, "--colour", "red"], 2, "unexpected argument '--colour'");
     check_refused(&[model, "--allow-origin", "not an origin"], 2, "--allow-origin");
     check_refused(&[model, "--chat-template", "/no/such.jinja"], 2, "cannot use the chat template");
