@@ -4,6 +4,8 @@ use std::io;
 
 /// Names longer than this many characters are cut in error texts, so that a hostile name stays on one line.
 const NAME_CHARS_MAX: usize = 96;
+/// Part numbers that an error text lists, so that a file which claims to be one of 65,535 parts fills no terminal.
+const PARTS_LISTED_MAX: usize = 64;
 
 /// A GGUF file, or a set of its parts, that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -306,7 +308,9 @@ pub enum GgufError {
 }
 
 fn numbers(list: &[u16]) -> String {
-    list.iter().map(u16::to_string).collect::<Vec<_>>().join(", ")
+    let (listed, more) = list.split_at(list.len().min(PARTS_LISTED_MAX));
+    let listed = listed.iter().map(u16::to_string).collect::<Vec<_>>().join(", ");
+    if more.is_empty() { listed } else { format!("{listed} and {} more", more.len()) }
 }
 
 /// A name from the file as error texts carry it: cut to one line's length. The texts print it with `{:?}`, which also
@@ -320,7 +324,15 @@ pub(crate) fn label(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::label;
+    use super::{label, numbers};
+
+    #[test]
+    fn a_long_list_of_parts_is_cut() {
+        let parts: Vec<u16> = (1..=65_535).collect();
+        assert_eq!(numbers(&parts[..3]), "1, 2, 3");
+        assert!(numbers(&parts[..64]).ends_with(", 63, 64"));
+        assert!(numbers(&parts).ends_with(", 63, 64 and 65471 more"));
+    }
 
     #[test]
     fn a_long_name_is_cut_between_characters() {

@@ -11,22 +11,66 @@ pub struct TypeLayout {
     pub bytes_per_block: u64,
 }
 
-/// Ids of the tensor types that code names. Source: `enum ggml_type`.
+/// Ids of the tensor types that can be loaded. Source: `enum ggml_type`.
 pub mod type_id {
     /// 32-bit float.
     pub const F32: u32 = 0;
     /// 16-bit float (IEEE half).
     pub const F16: u32 = 1;
+    /// 32 values: f16 scale, 4-bit values around 8.
+    pub const Q4_0: u32 = 2;
     /// 32 values: f16 scale, f16 minimum, 4-bit values.
     pub const Q4_1: u32 = 3;
+    /// 32 values: f16 scale, 5-bit values around 16.
+    pub const Q5_0: u32 = 6;
+    /// 32 values: f16 scale, f16 minimum, 5-bit values.
+    pub const Q5_1: u32 = 7;
     /// 32 values: f16 scale, 8-bit values.
     pub const Q8_0: u32 = 8;
+    /// 256 values: 16 groups with 4-bit scale and minimum, 2-bit values.
+    pub const Q2_K: u32 = 10;
+    /// 256 values: 16 groups with 6-bit scale, 3-bit values.
+    pub const Q3_K: u32 = 11;
+    /// 256 values: 8 groups with 6-bit scale and minimum, 4-bit values.
+    pub const Q4_K: u32 = 12;
+    /// 256 values: 8 groups with 6-bit scale and minimum, 5-bit values.
+    pub const Q5_K: u32 = 13;
+    /// 256 values: 16 groups with 8-bit scale, 6-bit values.
+    pub const Q6_K: u32 = 14;
+    /// 256 values: points of a grid in eight dimensions, 2.06 bits per value.
+    pub const IQ2_XXS: u32 = 16;
+    /// 256 values: points of a grid in eight dimensions, 2.31 bits per value.
+    pub const IQ2_XS: u32 = 17;
+    /// 256 values: points of a grid in four dimensions, 3.06 bits per value.
+    pub const IQ3_XXS: u32 = 18;
+    /// 256 values: points of a ternary grid in eight dimensions, 1.56 bits per value.
+    pub const IQ1_S: u32 = 19;
+    /// 32 values: f16 scale, 4-bit indices of 16 uneven steps.
+    pub const IQ4_NL: u32 = 20;
+    /// 256 values: points of a grid in four dimensions, 3.44 bits per value.
+    pub const IQ3_S: u32 = 21;
+    /// 256 values: points of a grid in eight dimensions, 2.56 bits per value.
+    pub const IQ2_S: u32 = 22;
+    /// 256 values: 8 groups with 6-bit scale, 4-bit indices of 16 uneven steps.
+    pub const IQ4_XS: u32 = 23;
+    /// 256 values: points of a ternary grid in eight dimensions, 1.75 bits per value.
+    pub const IQ1_M: u32 = 29;
+    /// 16-bit float with the exponent of a 32-bit one (bfloat16).
+    pub const BF16: u32 = 30;
+    /// 256 values: f16 scale, ternary values, five in a byte.
+    pub const TQ1_0: u32 = 34;
+    /// 256 values: f16 scale, ternary values, four in a byte.
+    pub const TQ2_0: u32 = 35;
+    /// 32 values: a power of two as scale (E8M0), 4-bit floats (E2M1).
+    pub const MXFP4: u32 = 39;
+    /// 64 values: 4 groups with 8-bit float scale (UE4M3), 4-bit floats (E2M1).
+    pub const NVFP4: u32 = 40;
 }
 
 /// Every type that has a layout: id, name, values and bytes of a block.
 ///
-/// Source: ggml's `type_traits`. Q8_1 has 36 bytes there (two f16), against 40 in the python package. Ids 4, 5, 31-33
-/// and 36-38 were removed from the format; forks use ids from 100 up.
+/// Source: ggml's `type_traits`. Q8_1 has 36 bytes there (two f16), against 40 in the python package. Forks use ids
+/// from 100 up.
 const LAYOUTS: &[(u32, &str, u64, u64)] = &[
     (0, "F32", 1, 4),
     (1, "F16", 1, 2),
@@ -64,6 +108,21 @@ const LAYOUTS: &[(u32, &str, u64, u64)] = &[
     (41, "Q1_0", 128, 18),
 ];
 
+/// Types that were removed from the format: id, name. Old files may hold them, and no reader of today decodes them.
+///
+/// Source: the gaps of `enum ggml_type`. The last six are repacked forms of Q4_0 and IQ4_NL, which ggml now makes while
+/// it loads.
+const REMOVED: &[(u32, &str)] = &[
+    (4, "Q4_2"),
+    (5, "Q4_3"),
+    (31, "Q4_0_4_4"),
+    (32, "Q4_0_4_8"),
+    (33, "Q4_0_8_8"),
+    (36, "IQ4_NL_4_4"),
+    (37, "IQ4_NL_4_8"),
+    (38, "IQ4_NL_8_8"),
+];
+
 /// The layout of a tensor type; `None` for removed and unknown ids, whose tensors can be planned from their offsets but
 /// not read.
 #[must_use]
@@ -72,9 +131,23 @@ pub fn type_layout(id: u32) -> Option<TypeLayout> {
     Some(TypeLayout { name, values_per_block, bytes_per_block })
 }
 
+/// The name of a tensor type, also of a removed one and of one that can be planned but not loaded; `None` when the id
+/// is unknown.
+#[must_use]
+pub fn type_name(id: u32) -> Option<&'static str> {
+    let removed = || REMOVED.iter().find(|row| row.0 == id).map(|row| row.1);
+    type_layout(id).map(|layout| layout.name).or_else(removed)
+}
+
+/// Whether a type was removed from the format: [`type_name`] names it, and nothing decodes it.
+#[must_use]
+pub fn is_removed(id: u32) -> bool {
+    REMOVED.iter().any(|row| row.0 == id)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{LAYOUTS, type_layout};
+    use super::{LAYOUTS, REMOVED, is_removed, type_layout, type_name};
 
     #[test]
     fn removed_and_unknown_types_have_no_layout() {
@@ -92,6 +165,20 @@ mod tests {
                 "{row:?} is out of order"
             );
         }
-        assert_eq!(LAYOUTS.len(), 42 - 8, "ids 0..=41 without the eight removed ones");
+        assert_eq!(LAYOUTS.len() + REMOVED.len(), 42, "ids 0..=41 have a layout or were removed");
+    }
+
+    #[test]
+    fn every_id_of_the_format_has_a_name_and_no_other_has() {
+        assert!((0..=41).all(|id| type_name(id).is_some()));
+        assert!([42, 104, 250, u32::MAX].iter().all(|&id| type_name(id).is_none()));
+        assert_eq!(type_name(15), Some("Q8_K"));
+        assert_eq!(type_name(31), Some("Q4_0_4_4"));
+    }
+
+    #[test]
+    fn removed_types_are_told_from_unknown_ones() {
+        assert!([4, 5, 31, 32, 33, 36, 37, 38].iter().all(|&id| is_removed(id)));
+        assert!([0, 2, 30, 34, 39, 42, 250].iter().all(|&id| !is_removed(id)));
     }
 }

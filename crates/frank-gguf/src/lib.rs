@@ -15,7 +15,7 @@ mod tensor;
 
 pub use error::GgufError;
 pub use header::{ALIGNMENT_DEFAULT, Header};
-pub use layout::{TypeLayout, type_id, type_layout};
+pub use layout::{TypeLayout, is_removed, type_id, type_layout, type_name};
 pub use metadata::{Array, Metadata, Value};
 pub use model_header::{ModelHeader, PartHeader};
 pub use split::{PartName, SplitInfo, parse_part_name, part_name};

@@ -1,7 +1,7 @@
 //! One line of the tensor table. Never the tensor's bytes.
 
 use crate::error::{GgufError, label};
-use crate::layout::{TypeLayout, type_layout};
+use crate::layout::{TypeLayout, type_layout, type_name};
 use crate::quant::{QUANTS, QuantType, quant_type};
 
 /// Where a tensor lies and how it is stored.
@@ -51,7 +51,7 @@ impl TensorInfo {
         quant_type(self.type_id).ok_or_else(|| GgufError::TensorType {
             tensor: label(&self.name),
             type_id: self.type_id,
-            type_name: self.layout().map_or("unknown", |layout| layout.name),
+            type_name: type_name(self.type_id).unwrap_or("unknown"),
             loadable: QUANTS.iter().map(|quant| quant.layout.name).collect::<Vec<_>>().join(", "),
         })
     }

@@ -1,8 +1,10 @@
 //! Behaviour of the GGUF reader at its border: bytes in, header or named refusal out.
 
+mod broken;
 mod header;
 mod malformed;
 mod mutation;
+mod oracle;
 mod quants;
 mod split;
 

@@ -1,14 +1,9 @@
 //! Random damage to a valid file: never a panic, never more memory than the file justifies.
 
 use frank_gguf::{Array, Header, ModelHeader, type_id};
+use frank_testkit::broken::memory_max;
 use frank_testkit::gguf_writer::GgufWriter;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop, prop_oneof, proptest};
-
-/// Memory for each byte of the file. The worst honest case is a list of empty strings: 8 bytes in the file, 24 in
-/// memory, twice that while the list grows. Keys and tensors stay below that, names included.
-const MEMORY_PER_FILE_BYTE: u64 = 16;
-/// Memory of any read: the read buffer of 64 KiB, and one chunk of a string that turns out to be cut off.
-const MEMORY_FIXED: u64 = 192 * 1024;
 
 fn valid() -> Vec<u8> {
     GgufWriter::new("llama")
@@ -37,9 +32,10 @@ fn open(bytes: &[u8]) {
     }
 }
 
-fn check(bytes: &[u8]) {
+/// Checks that opening `bytes` takes no more memory than their number justifies.
+pub(crate) fn check_memory(bytes: &[u8]) {
     let allocated = allocation_counter::measure(|| open(bytes));
-    let limit = MEMORY_FIXED + MEMORY_PER_FILE_BYTE * bytes.len() as u64;
+    let limit = memory_max(bytes.len());
     assert!(
         allocated.bytes_max <= limit,
         "{} bytes of memory for a file of {}",
@@ -113,7 +109,7 @@ proptest! {
         for damage in &damages {
             apply(&mut bytes, damage);
         }
-        check(&bytes);
+        check_memory(&bytes);
     }
 }
 
@@ -124,7 +120,7 @@ fn every_field_that_claims_everything_is_read_or_refused_within_a_small_multiple
         for number in [1 << 20, 1 << 30, 1 << 62, u64::MAX] {
             let mut damaged = bytes.clone();
             apply(&mut damaged, &Damage::Number { at, to: number });
-            check(&damaged);
+            check_memory(&damaged);
         }
     }
 }
@@ -146,20 +142,20 @@ fn a_claim_of_a_huge_sparse_file_does_not_allocate_it() {
         let allocated = allocation_counter::measure(|| {
             Header::read(&mut &bytes[..], claim).expect_err("the reader ends before the value");
         });
-        assert!(allocated.bytes_max <= MEMORY_FIXED, "{} bytes", allocated.bytes_max);
+        assert!(allocated.bytes_max <= memory_max(0), "{} bytes", allocated.bytes_max);
     }
 }
 
 #[test]
 fn the_worst_honest_file_stays_within_the_multiple() {
     let words = Array::String(vec![String::new(); 50_000]);
-    check(&GgufWriter::new("llama").value("k", words).to_bytes());
+    check_memory(&GgufWriter::new("llama").value("k", words).to_bytes());
     let many_keys = (0..5_000)
         .fold(GgufWriter::without_keys(), |writer, n| writer.value(&format!("{n:x}"), 1u8));
-    check(&many_keys.to_bytes());
+    check_memory(&many_keys.to_bytes());
     let many_tensors = (0..5_000)
         .fold(GgufWriter::without_keys().value("general.alignment", 1u32), |writer, n| {
             writer.tensor(&format!("{n:x}"), &[1], 24, vec![0])
         });
-    check(&many_tensors.to_bytes());
+    check_memory(&many_tensors.to_bytes());
 }
