@@ -4,39 +4,45 @@
 
 use divan::Bencher;
 use divan::counter::{BytesCount, ItemsCount};
+use frank_gguf::quant::QUANTS;
 use frank_kernels::{Activations, Matrix, MatrixShape, Pool, Product, WeightType, matmul};
 
-/// The MLP of a 135M model.
-const N_IN: usize = 576;
+/// Near the MLP of a 135M model, in whole blocks of every type.
+const N_IN: usize = 512;
 const N_OUT: usize = 1536;
 
 /// So many matrices follow each other that they do not all fit in the caches of one core.
 const N_MATRICES: usize = 60;
 
+/// Numbers near 1 in every float type, so that nothing is slow for being tiny.
+const PATTERN: u64 = 0x3c3c_3c3c_3c3c_3c3c;
+
 fn main() {
     divan::main();
 }
 
-#[divan::bench(args = [1, 2], consts = [1, 4, 64])]
-fn q4_1<const ROWS: usize>(bencher: Bencher<'_, '_>, n_threads: usize) {
-    run::<ROWS>(bencher, n_threads, WeightType::Q4_1);
+/// The names of all types that can be multiplied.
+fn types() -> impl Iterator<Item = &'static str> {
+    QUANTS.iter().map(|quant| quant.layout.name)
 }
 
-#[divan::bench(args = [1, 2], consts = [1, 64])]
-fn q8_0<const ROWS: usize>(bencher: Bencher<'_, '_>, n_threads: usize) {
-    run::<ROWS>(bencher, n_threads, WeightType::Q8_0);
+#[divan::bench(args = types(), consts = [1, 4, 64])]
+fn one_thread<const ROWS: usize>(bencher: Bencher<'_, '_>, name: &str) {
+    run::<ROWS>(bencher, 1, name);
 }
 
-#[divan::bench(args = [1, 2], consts = [1, 64])]
-fn f16<const ROWS: usize>(bencher: Bencher<'_, '_>, n_threads: usize) {
-    run::<ROWS>(bencher, n_threads, WeightType::F16);
+#[divan::bench(args = types(), consts = [1, 64])]
+fn two_threads<const ROWS: usize>(bencher: Bencher<'_, '_>, name: &str) {
+    run::<ROWS>(bencher, 2, name);
 }
 
-fn run<const ROWS: usize>(bencher: Bencher<'_, '_>, n_threads: usize, weight_type: WeightType) {
+fn run<const ROWS: usize>(bencher: Bencher<'_, '_>, n_threads: usize, name: &str) {
+    let quant = QUANTS.iter().find(|quant| quant.layout.name == name).expect("a type of the list");
+    let weight_type = WeightType::of(quant.id).expect("each type can be multiplied");
     let shape = MatrixShape::new(weight_type, N_IN, N_OUT).expect("whole blocks");
     // One pattern for all weights: the products take the same time whatever the values are.
     let matrices: Vec<Vec<u64>> =
-        (0..N_MATRICES).map(|_| vec![1; shape.bytes().div_ceil(8)]).collect();
+        (0..N_MATRICES).map(|_| vec![PATTERN; shape.bytes().div_ceil(8)]).collect();
     let x = vec![0.5; ROWS * N_IN];
     let mut out = vec![0.0; ROWS * N_OUT];
     let (mut pool, mut quants) = (Pool::new(n_threads), Activations::with_capacity(ROWS, N_IN));

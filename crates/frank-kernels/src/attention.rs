@@ -4,16 +4,19 @@
 //! holds one component of 16 positions, and values as `[n_head_kv, KV_BLOCK, head_dim]`.
 //!
 //! Order of sums, for each query head: positions are taken in spans of 256 absolute positions. A score is a chain of
-//! fused multiply-adds over the head's components in order, then times the scale. A span's weights are `exp(score -
-//! max)`, summed in 16 lanes; its output is a chain of fused multiply-adds over its positions in order. Spans are
-//! merged in order. Nothing depends on the other rows of the batch or on which blocks hold the positions.
+//! fused multiply-adds over the head's components in order, then times the scale, then capped where the layer has a
+//! soft cap. A span's weights are `exp(score - max)`, summed in 16 lanes; its output is a chain of fused multiply-adds
+//! over its positions in order. Spans are merged in order. A window leaves out what lies before it: whole spans and
+//! blocks are not read. Nothing depends on the other rows of the batch or on which blocks hold the positions.
+
+use std::ops::Range;
 
 use half::f16;
 
 use crate::cpu::{Isa, for_each_isa, isa};
 use crate::disjoint::Disjoint;
 use crate::elementwise::{LANES, sum_lanes};
-use crate::exp::exp;
+use crate::exp::{exp, tanh};
 use crate::pool::Pool;
 
 /// Positions of a block of the cache.
@@ -23,7 +26,7 @@ const KV_BLOCK: usize = 32;
 const SPAN: usize = 256;
 
 /// Largest head that a task's scratch holds.
-const HEAD_DIM_MAX: usize = 256;
+const HEAD_DIM_MAX: usize = 512;
 
 /// Query heads that read a block of keys together.
 const HEAD_TILE: usize = 4;
@@ -55,10 +58,14 @@ pub struct AttentionShape {
     pub n_head: usize,
     /// Key and value heads.
     pub n_head_kv: usize,
-    /// Components of a head: a multiple of 16, at most 256.
+    /// Components of a head: a multiple of 16, at most 512.
     pub head_dim: usize,
     /// Factor of the scores, usually `1 / sqrt(head_dim)`.
     pub scale: f32,
+    /// Positions that a row attends to, its own and those just before it; `None` for all.
+    pub window: Option<usize>,
+    /// Soft cap of the scaled scores: `cap * tanh(score / cap)`.
+    pub soft_cap: Option<f32>,
 }
 
 impl AttentionShape {
@@ -74,6 +81,13 @@ impl AttentionShape {
             && self.head_dim > 0
             && self.head_dim.is_multiple_of(LANES)
             && self.head_dim <= HEAD_DIM_MAX
+            && self.window != Some(0)
+            && self.soft_cap.is_none_or(|cap| cap.is_finite() && cap > 0.0)
+    }
+
+    /// First position that the row at `position` attends to.
+    fn first_position(&self, position: usize) -> usize {
+        self.window.map_or(0, |window| (position + 1).saturating_sub(window))
     }
 
     /// Values of one block of keys, and of one block of values.
@@ -220,14 +234,9 @@ pub(crate) fn attention_with(
         // SAFETY: each task writes the heads that it alone computes.
         let out = unsafe { out.range_mut(first, n_heads * shape.head_dim) };
         let table = queries.block_tables[queries.sequences[row_index]];
-        let head = HeadCache {
-            isa,
-            shape,
-            kv,
-            table,
-            head_kv,
-            n_positions: queries.positions[row_index] as usize + 1,
-        };
+        let position = queries.positions[row_index] as usize;
+        let positions = shape.first_position(position)..position + 1;
+        let head = HeadCache { isa, shape, kv, table, head_kv, positions };
         head.attend(q, out);
     });
 }
@@ -239,7 +248,7 @@ struct HeadCache<'a> {
     kv: KvLayer<'a>,
     table: &'a [u32],
     head_kv: usize,
-    n_positions: usize,
+    positions: Range<usize>,
 }
 
 /// Scores, then weights, of a span for each head of a tile.
@@ -261,30 +270,29 @@ impl HeadCache<'_> {
         let mut span_out = [0.0; HEAD_TILE * HEAD_DIM_MAX];
         let span_out = &mut span_out[..q.len()];
         let mut running = [Running { max: f32::NEG_INFINITY, sum: 0.0 }; HEAD_TILE];
-        for span_first in (0..self.n_positions).step_by(SPAN) {
-            let n_valid = SPAN.min(self.n_positions - span_first);
-            let blocks = &self.table[span_first / KV_BLOCK..][..n_valid.div_ceil(KV_BLOCK)];
-            for (i, &block) in blocks.iter().enumerate() {
-                let k = self.head_block(self.kv.k, self.kv.k_type, block);
+        let first_span = self.positions.start / SPAN * SPAN;
+        for span_first in (first_span..self.positions.end).step_by(SPAN) {
+            // Places of the span that the row attends to, and those of each block that holds some of them.
+            let seen = self.positions.start.max(span_first) - span_first
+                ..SPAN.min(self.positions.end - span_first);
+            let blocks = seen.start / KV_BLOCK..seen.end.div_ceil(KV_BLOCK);
+            for i in blocks.clone() {
+                let k = self.head_block(self.kv.k, self.kv.k_type, span_first / KV_BLOCK + i);
                 score_block(self.isa, self.kv.k_type, q, k, &mut weights[..n_heads], i * KV_BLOCK);
             }
             let mut span = [Running { max: 0.0, sum: 0.0 }; HEAD_TILE];
             for (weights, span) in weights[..n_heads].iter_mut().zip(&mut span) {
-                soften(self.isa, weights, n_valid, self.shape.scale, span);
+                soften(self.isa, weights, &seen, self.shape, span);
             }
             span_out.fill(0.0);
-            for (i, &block) in blocks.iter().enumerate() {
-                let n_valid = KV_BLOCK.min(n_valid - i * KV_BLOCK);
-                let v = self.head_block(self.kv.v, self.kv.v_type, block);
-                let v = &v[..n_valid * head_dim * self.kv.v_type.value_bytes()];
-                add_values(
-                    self.isa,
-                    self.kv.v_type,
-                    v,
-                    &weights[..n_heads],
-                    i * KV_BLOCK,
-                    span_out,
-                );
+            for i in blocks {
+                let first = seen.start.max(i * KV_BLOCK);
+                let n_seen = seen.end.min((i + 1) * KV_BLOCK) - first;
+                let v_type = self.kv.v_type;
+                let v = self.head_block(self.kv.v, v_type, span_first / KV_BLOCK + i);
+                let row_bytes = head_dim * v_type.value_bytes();
+                let v = &v[(first - i * KV_BLOCK) * row_bytes..][..n_seen * row_bytes];
+                add_values(self.isa, v_type, v, &weights[..n_heads], first, span_out);
             }
             let heads = out.chunks_exact_mut(head_dim).zip(span_out.chunks_exact(head_dim));
             for ((out, span_out), (running, span)) in heads.zip(running.iter_mut().zip(span)) {
@@ -297,27 +305,49 @@ impl HeadCache<'_> {
         }
     }
 
-    fn head_block<'b>(&self, bytes: &'b [u8], kv_type: KvType, block: u32) -> &'b [u8] {
+    /// This head's part of the sequence's block at `index`.
+    fn head_block<'b>(&self, bytes: &'b [u8], kv_type: KvType, index: usize) -> &'b [u8] {
         let values = self.shape.head_block_values();
-        let first = block as usize * self.shape.block_values() + self.head_kv * values;
+        let first = self.table[index] as usize * self.shape.block_values() + self.head_kv * values;
         &bytes[first * kv_type.value_bytes()..][..values * kv_type.value_bytes()]
     }
 }
 
-/// Turns scores into weights relative to their maximum; places past `n_valid` weigh nothing.
-fn soften(isa: Isa, scores: &mut [f32; SPAN], n_valid: usize, scale: f32, span: &mut Running) {
-    soften_span(isa, scores, n_valid, scale, span);
+/// Turns scores into weights relative to their maximum; places outside `seen` weigh nothing.
+fn soften(
+    isa: Isa,
+    scores: &mut [f32; SPAN],
+    seen: &Range<usize>,
+    shape: &AttentionShape,
+    span: &mut Running,
+) {
+    scores[..seen.start].fill(f32::NEG_INFINITY);
+    scores[seen.end..].fill(f32::NEG_INFINITY);
+    let valid = &mut scores[seen.clone()];
+    match shape.soft_cap {
+        None => valid.iter_mut().for_each(|s| *s *= shape.scale),
+        Some(cap) => cap_scores(isa, valid, shape.scale, cap),
+    }
+    soften_span(isa, scores, span);
 }
 
 for_each_isa! {
-    fn soften_span(scores: &mut [f32; SPAN], n_valid: usize, scale: f32, span: &mut Running) = soften_body
+    fn cap_scores(scores: &mut [f32], scale: f32, cap: f32) = cap_scores_body
 }
 
 #[inline(always)]
-fn soften_body(scores: &mut [f32; SPAN], n_valid: usize, scale: f32, span: &mut Running) {
-    let (valid, rest) = scores.split_at_mut(n_valid);
-    rest.fill(f32::NEG_INFINITY);
-    valid.iter_mut().for_each(|s| *s *= scale);
+fn cap_scores_body(scores: &mut [f32], scale: f32, cap: f32) {
+    for score in scores {
+        *score = cap * tanh(*score * scale / cap);
+    }
+}
+
+for_each_isa! {
+    fn soften_span(scores: &mut [f32; SPAN], span: &mut Running) = soften_body
+}
+
+#[inline(always)]
+fn soften_body(scores: &mut [f32; SPAN], span: &mut Running) {
     let mut max_lanes = [f32::NEG_INFINITY; LANES];
     let (chunks, _) = scores.as_chunks_mut::<LANES>();
     for chunk in &*chunks {
@@ -603,7 +633,14 @@ mod tests {
             #[expect(clippy::cast_precision_loss, reason = "a small number")]
             let scale = 1.0 / (head_dim as f32).sqrt();
             Self {
-                shape: AttentionShape { n_head, n_head_kv, head_dim, scale },
+                shape: AttentionShape {
+                    n_head,
+                    n_head_kv,
+                    head_dim,
+                    scale,
+                    window: None,
+                    soft_cap: None,
+                },
                 kv_type,
                 n_positions,
             }
@@ -621,14 +658,27 @@ mod tests {
 
         /// Attention of the rows at `positions`, with blocks laid out by `table`.
         fn run(&self, isa: Isa, n_threads: usize, table: &[u32], positions: &[u32]) -> Vec<f32> {
-            let n_blocks = *table.iter().max().expect("a block") as usize + 1;
+            self.run_where(isa, n_threads, table, positions, 0)
+        }
+
+        /// As `run`, with keys and values for the positions from `first` on only.
+        fn run_where(
+            &self,
+            isa: Isa,
+            n_threads: usize,
+            table: &[u32],
+            positions: &[u32],
+            first: usize,
+        ) -> Vec<f32> {
+            let held = &table[first / KV_BLOCK..];
+            let n_blocks = *held.iter().max().expect("a block") as usize + 1;
             let words = n_blocks * self.shape.block_values() * self.kv_type.value_bytes() / 4;
             let (mut k, mut v) = (vec![f32::NAN; words], vec![f32::NAN; words]);
             let (k_type, v_type) = (self.kv_type, self.kv_type);
             let (k_bytes, v_bytes) =
                 (bytemuck::cast_slice_mut(&mut k), bytemuck::cast_slice_mut(&mut v));
             let mut kv = KvLayerMut { k: k_bytes, v: v_bytes, k_type, v_type };
-            for (p, position) in (0..self.n_positions).zip(0..) {
+            for (p, position) in (0..self.n_positions).zip(0..).skip(first) {
                 store_kv(&self.shape, &mut kv, table, position, &self.row(0, p), &self.row(1, p));
             }
             let q: Vec<f32> = positions.iter().flat_map(|&p| self.q(p as usize)).collect();
@@ -662,8 +712,14 @@ mod tests {
                     let k = &self.row(0, p)[part.clone()];
                     q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(round(*k))).sum::<f64>()
                 };
+                let score = |p: usize| {
+                    let score = dot(p) * f64::from(self.shape.scale);
+                    let capped = |cap: f32| f64::from(cap) * (score / f64::from(cap)).tanh();
+                    self.shape.soft_cap.map_or(score, capped)
+                };
+                let seen = |p: usize| self.shape.window.is_none_or(|window| position - p < window);
                 let weights: Vec<f64> =
-                    (0..=position).map(|p| (dot(p) * f64::from(self.shape.scale)).exp()).collect();
+                    (0..=position).map(|p| if seen(p) { score(p).exp() } else { 0.0 }).collect();
                 let sum: f64 = weights.iter().sum();
                 for d in part.clone() {
                     let value = |(p, w): (usize, &f64)| w * f64::from(round(self.row(1, p)[d]));
@@ -697,6 +753,51 @@ mod tests {
     }
 
     #[test]
+    fn a_window_and_a_soft_cap_are_those_of_the_textbook_across_blocks_and_spans() {
+        for window in [1, 2, 31, 32, 33, 256, 257, 300, 599, 600, 5000] {
+            let mut sequence = Sequence::new(2, 1, 16, KvType::F32, 600);
+            sequence.shape.window = Some(window);
+            sequence.shape.soft_cap = (window % 2 == 0).then_some(2.5);
+            for position in [0, 31, 32, 33, 255, 256, 257, 287, 288, 511, 512, 599] {
+                let last = u32::try_from(position).expect("small");
+                let out = sequence.run(isa(), 1, &table(600), &[last]);
+                for (got, exact) in out.iter().zip(sequence.exact(position)) {
+                    assert!(
+                        (f64::from(*got) - exact).abs() < 2e-6,
+                        "{got} for {exact} at {position}, window of {window}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_before_the_window_is_not_read() {
+        let mut sequence = Sequence::new(2, 1, 16, KvType::F32, 600);
+        sequence.shape.window = Some(40);
+        let expected = sequence.run(isa(), 1, &table(600), &[599]);
+        // Blocks that the window does not reach are not even in the table.
+        let mut blocks = table(600);
+        blocks[..560 / KV_BLOCK].fill(u32::MAX);
+        let out = sequence.run_where(isa(), 1, &blocks, &[599], 560 / KV_BLOCK * KV_BLOCK);
+        assert_eq!(bits(&out), bits(&expected));
+    }
+
+    #[test]
+    fn heads_of_every_supported_size_agree_with_the_textbook() {
+        for head_dim in [16, 32, 48, 64, 80, 128, 256, 320, 512] {
+            let sequence = Sequence::new(3, 1, head_dim, KvType::F16, 70);
+            let out = sequence.run(isa(), 2, &table(70), &[69]);
+            for (got, exact) in out.iter().zip(sequence.exact(69)) {
+                // Scores of long heads are longer chains of sums.
+                assert!((f64::from(*got) - exact).abs() < 1e-5, "{got} for {exact}, {head_dim}");
+            }
+        }
+        assert!(!Sequence::new(1, 1, 528, KvType::F16, 1).shape.is_supported());
+        assert!(!Sequence::new(1, 1, 24, KvType::F16, 1).shape.is_supported());
+    }
+
+    #[test]
     fn what_lies_past_a_rows_position_does_not_touch_it() {
         // Blocks past the sequence hold NaN, so a read of them would show.
         let sequence = Sequence::new(2, 1, 16, KvType::F32, 40);
@@ -713,9 +814,12 @@ mod tests {
         #[test]
         fn instruction_set_threads_batch_and_block_places_do_not_change_a_bit(
             group in 1usize..10, n_head_kv in 1usize..3, dim in 1usize..6, f16: bool, n in 1usize..530,
+            window in prop::option::of(1usize..530), cap: bool,
         ) {
             let kv_type = if f16 { KvType::F16 } else { KvType::F32 };
-            let sequence = Sequence::new(group * n_head_kv, n_head_kv, 16 * dim, kv_type, n);
+            let mut sequence = Sequence::new(group * n_head_kv, n_head_kv, 16 * dim, kv_type, n);
+            sequence.shape.window = window;
+            sequence.shape.soft_cap = cap.then_some(3.0);
             let last = u32::try_from(n - 1).expect("small");
             let scalar = sequence.run(Isa::Scalar, 1, &table(n), &[last]);
             prop_assert_eq!(bits(&scalar), bits(&sequence.run(Isa::Avx2, 1, &table(n), &[last])));

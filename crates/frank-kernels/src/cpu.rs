@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 pub enum Isa {
     /// The baseline of the target; the reference for the others.
     Scalar,
-    /// AVX2, FMA and F16C: the scalar bodies, compiled for wider registers.
+    /// AVX2, FMA and F16C.
     Avx2,
     /// AVX-512 F, BW, DQ, VL and VNNI.
     Avx512Vnni,

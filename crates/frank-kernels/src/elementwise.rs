@@ -1,7 +1,7 @@
-//! RMS norm, gated activation and sums over rows: the work between matrix products.
+//! RMS norm, gated activations, soft cap, biases and sums over rows: the work between matrix products.
 
 use crate::cpu::{for_each_isa, isa};
-use crate::exp::exp;
+use crate::exp::{exp, tanh};
 
 /// Lanes of a sum over a row. Lane `l` sums the values at `l, l + 16, …` in order; then the lanes are added in
 /// halves: 8 to 8, 4 to 4, 2 to 2, 1 to 1.
@@ -35,31 +35,60 @@ pub fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     rms_norm_rows(isa(), x, weight, epsilon, out);
 }
 
+/// As [`rms_norm`], written over its input.
+///
+/// # Panics
+/// When `x` is not whole rows.
+pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], epsilon: f32) {
+    assert!(x.len().is_multiple_of(weight.len()), "rows of {}", weight.len());
+    rms_norm_rows_in_place(isa(), x, weight, epsilon);
+}
+
 for_each_isa! {
     fn rms_norm_rows(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) = rms_norm_body
+}
+
+for_each_isa! {
+    fn rms_norm_rows_in_place(x: &mut [f32], weight: &[f32], epsilon: f32) = rms_norm_in_place_body
 }
 
 #[inline(always)]
 fn rms_norm_body(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     let n = weight.len();
     for (x, out) in x.chunks_exact(n).zip(out.chunks_exact_mut(n)) {
-        let mut lanes = [0.0f32; LANES];
-        let (whole, tail) = x.as_chunks::<LANES>();
-        for x in whole {
-            for l in 0..LANES {
-                lanes[l] = x[l].mul_add(x[l], lanes[l]);
-            }
-        }
-        for (lane, x) in lanes.iter_mut().zip(tail) {
-            *lane = x.mul_add(*x, *lane);
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a row has far fewer than 2^24 values")]
-        let mean = sum_lanes(lanes) / n as f32;
-        let scale = 1.0 / (mean + epsilon).sqrt();
+        let scale = rms_scale(x, epsilon);
         for ((out, x), weight) in out.iter_mut().zip(x).zip(weight) {
             *out = x * scale * weight;
         }
     }
+}
+
+#[inline(always)]
+fn rms_norm_in_place_body(x: &mut [f32], weight: &[f32], epsilon: f32) {
+    for x in x.chunks_exact_mut(weight.len()) {
+        let scale = rms_scale(x, epsilon);
+        for (x, weight) in x.iter_mut().zip(weight) {
+            *x = *x * scale * weight;
+        }
+    }
+}
+
+/// `1 / sqrt(mean(x^2) + epsilon)` of one row.
+#[inline(always)]
+fn rms_scale(x: &[f32], epsilon: f32) -> f32 {
+    let mut lanes = [0.0f32; LANES];
+    let (whole, tail) = x.as_chunks::<LANES>();
+    for x in whole {
+        for l in 0..LANES {
+            lanes[l] = x[l].mul_add(x[l], lanes[l]);
+        }
+    }
+    for (lane, x) in lanes.iter_mut().zip(tail) {
+        *lane = x.mul_add(*x, *lane);
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a row has far fewer than 2^24 values")]
+    let mean = sum_lanes(lanes) / x.len() as f32;
+    1.0 / (mean + epsilon).sqrt()
 }
 
 /// Gated SiLU: `gate = gate / (1 + e^-gate) * up`, value by value.
@@ -80,6 +109,62 @@ fn silu_mul_body(gate: &mut [f32], up: &[f32]) {
     for (gate, up) in gate.iter_mut().zip(up) {
         *gate = *gate / (1.0 + exp(-*gate)) * up;
     }
+}
+
+/// Gated GELU in the tanh form: `gate = gelu(gate) * up`, value by value, where
+/// `gelu(x) = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))`.
+///
+/// Computed as `x / (1 + e^-2u)` with the same `u`, which is equal and loses nothing where the tangent nears -1.
+///
+/// # Panics
+/// When the lengths differ.
+pub fn gelu_tanh_mul(gate: &mut [f32], up: &[f32]) {
+    assert_eq!(gate.len(), up.len());
+    gelu_tanh_mul_values(isa(), gate, up);
+}
+
+for_each_isa! {
+    fn gelu_tanh_mul_values(gate: &mut [f32], up: &[f32]) = gelu_tanh_mul_body
+}
+
+#[inline(always)]
+fn gelu_tanh_mul_body(gate: &mut [f32], up: &[f32]) {
+    const SQRT_2_OVER_PI: f32 = 0.797_884_6;
+    for (gate, up) in gate.iter_mut().zip(up) {
+        let x = *gate;
+        let u = SQRT_2_OVER_PI * x * (x * x).mul_add(0.044_715, 1.0);
+        *gate = x / (1.0 + exp(-2.0 * u)) * up;
+    }
+}
+
+/// Soft cap, value by value: `x = cap * tanh(x / cap)`.
+pub fn soft_cap(x: &mut [f32], cap: f32) {
+    soft_cap_values(isa(), x, cap);
+}
+
+for_each_isa! {
+    fn soft_cap_values(x: &mut [f32], cap: f32) = soft_cap_body
+}
+
+#[inline(always)]
+fn soft_cap_body(x: &mut [f32], cap: f32) {
+    for x in x {
+        *x = cap * tanh(*x / cap);
+    }
+}
+
+/// Multiplies every value by `factor`.
+pub fn scale(x: &mut [f32], factor: f32) {
+    x.iter_mut().for_each(|x| *x *= factor);
+}
+
+/// Adds `bias` to each row of `x`, `[n_rows, bias.len()]`.
+///
+/// # Panics
+/// When `x` is not whole rows.
+pub fn add_bias(x: &mut [f32], bias: &[f32]) {
+    assert!(x.len().is_multiple_of(bias.len()), "rows of {}", bias.len());
+    x.chunks_exact_mut(bias.len()).for_each(|row| add(row, bias));
 }
 
 /// Adds `delta` to `x`, value by value.
@@ -114,6 +199,43 @@ mod tests {
         assert!(gate[2].abs() < 1e-30);
     }
 
+    #[test]
+    fn gelu_is_the_tanh_form_within_rounding() {
+        for i in -80_000..80_000 {
+            #[expect(clippy::cast_precision_loss, reason = "test points")]
+            let x = i as f32 / 8000.0;
+            let mut gate = [x];
+            gelu_tanh_mul(&mut gate, &[1.0]);
+            let x = f64::from(x);
+            let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+            let exact = x / (1.0 + (-2.0 * u).exp());
+            let error = (f64::from(gate[0]) - exact).abs();
+            // Far out on the left the rounding of `u` is what counts: a fraction of a value that nears 0.
+            assert!(error <= 3e-7 * exact.abs() + 2e-8, "gelu({x}) is off by {error:e}");
+        }
+        let mut ends = [-1e30, 1e30, f32::NAN];
+        gelu_tanh_mul(&mut ends, &[1.0; 3]);
+        assert_eq!(ends[..2], [0.0, 1e30]);
+        assert!(ends[2].is_nan());
+    }
+
+    #[test]
+    fn a_soft_cap_bounds_and_leaves_small_values() {
+        let mut x = [0.0, 0.01, 1e9, -1e9, 30.0];
+        soft_cap(&mut x, 30.0);
+        assert_eq!(x[..1], [0.0]);
+        assert!((x[1] - 0.01).abs() < 1e-8, "{x:?}");
+        assert_eq!(x[2..4], [30.0, -30.0]);
+        assert!((x[4] - 22.847_826).abs() < 3e-6, "{x:?}");
+    }
+
+    #[test]
+    fn a_bias_goes_to_each_row() {
+        let mut x = [1.0, 2.0, 3.0, 4.0];
+        add_bias(&mut x, &[10.0, 20.0]);
+        assert_eq!(x, [11.0, 22.0, 13.0, 24.0]);
+    }
+
     fn bits(x: &[f32]) -> Vec<u32> {
         x.iter().map(|x| x.to_bits()).collect()
     }
@@ -127,9 +249,16 @@ mod tests {
             let run = |isa| {
                 let mut normed = vec![0.0; x.len()];
                 rms_norm_rows(isa, &x, &y[..x.len()], 1e-5, &mut normed);
-                let mut gated = y[..x.len()].to_vec();
-                silu_mul_values(isa, &mut gated, &x);
-                (bits(&normed), bits(&gated))
+                let mut in_place = x.clone();
+                rms_norm_rows_in_place(isa, &mut in_place, &y[..x.len()], 1e-5);
+                assert_eq!(bits(&normed), bits(&in_place));
+                let mut silu = y[..x.len()].to_vec();
+                silu_mul_values(isa, &mut silu, &x);
+                let mut gelu = y[..x.len()].to_vec();
+                gelu_tanh_mul_values(isa, &mut gelu, &x);
+                let mut capped = y[..x.len()].to_vec();
+                soft_cap_values(isa, &mut capped, 30.0);
+                [bits(&normed), bits(&silu), bits(&gelu), bits(&capped)]
             };
             prop_assert_eq!(run(Isa::Scalar), run(Isa::Avx2));
             prop_assert_eq!(run(Isa::Scalar), run(Isa::Avx512Vnni));

@@ -5,7 +5,7 @@
 //! within a block, and f32 sums run in block order per output element with the fused multiply-adds named there.
 #![expect(
     unsafe_code,
-    reason = "SIMD loads, instruction-set dispatch and writes of threads to disjoint columns"
+    reason = "SIMD instructions, instruction-set dispatch and writes of threads to disjoint columns"
 )]
 
 mod activations;
@@ -14,6 +14,7 @@ mod cpu;
 mod disjoint;
 mod elementwise;
 mod exp;
+mod lanes;
 mod matmul;
 mod matrix;
 mod pool;
@@ -25,8 +26,11 @@ mod x86;
 pub use activations::Activations;
 pub use attention::{AttentionShape, KvLayer, KvLayerMut, KvType, Queries, attention, store_kv};
 pub use cpu::Isa;
-pub use elementwise::{add, rms_norm, silu_mul};
+pub use elementwise::{
+    add, add_bias, gelu_tanh_mul, rms_norm, rms_norm_in_place, scale, silu_mul, soft_cap,
+};
 pub use matmul::{Product, matmul};
-pub use matrix::{Matrix, MatrixShape, PackError, WeightType};
+pub use matrix::{Matrix, MatrixShape, PackError};
 pub use pool::Pool;
-pub use rope::{RopeTable, rope_adjacent};
+pub use rope::{RopePairs, RopeTable, rope};
+pub use weights::WeightType;

@@ -26,8 +26,8 @@ impl RopeTable {
         2 * n_pairs * size_of::<f32>()
     }
 
-    /// Fills the table for `positions`, one row each.
-    pub fn fill(&mut self, positions: &[u32], inverse_frequency: &[f32]) {
+    /// Fills the table for `positions`, one row each; cosines and sines are taken times `magnitude`.
+    pub fn fill(&mut self, positions: &[u32], inverse_frequency: &[f32], magnitude: f32) {
         self.n_pairs = inverse_frequency.len();
         self.cos.clear();
         self.sin.clear();
@@ -38,42 +38,73 @@ impl RopeTable {
                 let (sin, cos) = f64::from(angle).sin_cos();
                 #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
                 let (sin, cos) = (sin as f32, cos as f32);
-                self.cos.push(cos);
-                self.sin.push(sin);
+                self.cos.push(cos * magnitude);
+                self.sin.push(sin * magnitude);
             }
         }
     }
 }
 
-/// Rotates the pairs `(x[2i], x[2i + 1])` of each head in place, as GGUF files of the llama family order them.
+/// Which values of a head rotate together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RopePairs {
+    /// `(x[2i], x[2i + 1])`.
+    Adjacent,
+    /// `(x[i], x[i + n_pairs])`.
+    Halves,
+}
+
+/// Rotates the pairs of each head in place.
 ///
 /// Shapes: `x` is `[n_rows, n_head, head_dim]`; the first `2 * n_pairs` values of a head rotate.
 ///
 /// # Panics
 /// When `x` is not whole rows, or a head is smaller than the table's pairs.
-pub fn rope_adjacent(x: &mut [f32], head_dim: usize, table: &RopeTable) {
+pub fn rope(x: &mut [f32], head_dim: usize, pairs: RopePairs, table: &RopeTable) {
     let n_rows = table.cos.len() / table.n_pairs;
     assert!(2 * table.n_pairs <= head_dim, "{} pairs in heads of {head_dim}", table.n_pairs);
     assert!(x.len().is_multiple_of(n_rows * head_dim), "{} values in {n_rows} rows", x.len());
     let row = x.len() / n_rows;
     let angles = table.cos.chunks_exact(table.n_pairs).zip(table.sin.chunks_exact(table.n_pairs));
     for (x, (cos, sin)) in x.chunks_exact_mut(row).zip(angles) {
-        rotate_heads(isa(), x, head_dim, cos, sin);
+        match pairs {
+            RopePairs::Adjacent => rotate_adjacent(isa(), x, head_dim, cos, sin),
+            RopePairs::Halves => rotate_halves(isa(), x, head_dim, cos, sin),
+        }
     }
 }
 
 for_each_isa! {
-    fn rotate_heads(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) = rotate_heads_body
+    fn rotate_adjacent(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) = rotate_adjacent_body
+}
+
+for_each_isa! {
+    fn rotate_halves(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) = rotate_halves_body
 }
 
 #[inline(always)]
-fn rotate_heads_body(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
+fn rotate_adjacent_body(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
     for head in x.chunks_exact_mut(head_dim) {
         let (pairs, _) = head.as_chunks_mut::<2>();
         for (([a, b], cos), sin) in pairs.iter_mut().zip(cos).zip(sin) {
-            (*a, *b) = (a.mul_add(*cos, -(*b * sin)), a.mul_add(*sin, *b * cos));
+            rotate(a, b, *cos, *sin);
         }
     }
+}
+
+#[inline(always)]
+fn rotate_halves_body(x: &mut [f32], head_dim: usize, cos: &[f32], sin: &[f32]) {
+    for head in x.chunks_exact_mut(head_dim) {
+        let (first, second) = head[..2 * cos.len()].split_at_mut(cos.len());
+        for (((a, b), cos), sin) in first.iter_mut().zip(second).zip(cos).zip(sin) {
+            rotate(a, b, *cos, *sin);
+        }
+    }
+}
+
+#[inline(always)]
+fn rotate(a: &mut f32, b: &mut f32, cos: f32, sin: f32) {
+    (*a, *b) = (a.mul_add(cos, -(*b * sin)), a.mul_add(sin, *b * cos));
 }
 
 #[cfg(test)]
@@ -82,21 +113,21 @@ mod tests {
 
     fn table(positions: &[u32]) -> RopeTable {
         let mut table = RopeTable::default();
-        table.fill(positions, &[std::f32::consts::FRAC_PI_2]);
+        table.fill(positions, &[std::f32::consts::FRAC_PI_2], 1.0);
         table
     }
 
     #[test]
     fn position_zero_does_not_rotate() {
         let mut x = [1.0, 2.0, 3.0, 4.0];
-        rope_adjacent(&mut x, 4, &table(&[0]));
+        rope(&mut x, 4, RopePairs::Adjacent, &table(&[0]));
         assert_eq!(x, [1.0, 2.0, 3.0, 4.0]);
     }
 
     #[test]
     fn a_quarter_turn_swaps_the_pair_in_each_head_and_leaves_the_rest() {
         let mut x = [1.0, 0.0, 9.0, 9.0, 0.0, 2.0, 9.0, 9.0];
-        rope_adjacent(&mut x, 4, &table(&[1]));
+        rope(&mut x, 4, RopePairs::Adjacent, &table(&[1]));
         let expected = [0.0, 1.0, 9.0, 9.0, -2.0, 0.0, 9.0, 9.0];
         for (x, e) in x.iter().zip(expected) {
             assert!((x - e).abs() < 1e-6, "{x} is not {e}");
@@ -106,7 +137,21 @@ mod tests {
     #[test]
     fn each_row_turns_by_its_own_position() {
         let mut x = [1.0, 0.0, 1.0, 0.0];
-        rope_adjacent(&mut x, 2, &table(&[2, 4]));
+        rope(&mut x, 2, RopePairs::Adjacent, &table(&[2, 4]));
         assert!((x[0] + 1.0).abs() < 1e-6 && (x[2] - 1.0).abs() < 1e-5, "{x:?}");
+    }
+
+    #[test]
+    fn halves_pair_each_value_with_its_place_in_the_second_half() {
+        let mut table = RopeTable::default();
+        let quarter = std::f32::consts::FRAC_PI_2;
+        table.fill(&[1], &[quarter, 2.0 * quarter], 0.5);
+        // Two heads of five: the fifth value does not rotate. A quarter turn and a half turn, at half the length.
+        let mut x = [1.0, 3.0, 0.0, 0.0, 9.0, 0.0, 0.0, 2.0, 4.0, 9.0];
+        rope(&mut x, 5, RopePairs::Halves, &table);
+        let expected = [0.0, -1.5, 0.5, 0.0, 9.0, -1.0, 0.0, 0.0, -2.0, 9.0];
+        for (x, e) in x.iter().zip(expected) {
+            assert!((x - e).abs() < 1e-6, "{x} is not {e}");
+        }
     }
 }

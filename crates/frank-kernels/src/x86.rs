@@ -1,18 +1,8 @@
 //! Loads and stores of 512-bit registers from slices, with their bounds checked.
 
 use std::arch::x86_64::{
-    __m512, __m512i, _mm256_loadu_si256, _mm512_cvtph_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_set1_epi32, _mm512_storeu_ps,
+    __m512, _mm256_loadu_si256, _mm512_cvtph_ps, _mm512_loadu_ps, _mm512_storeu_ps,
 };
-
-/// The 64 bytes at `offset`.
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(crate) fn load_512(bytes: &[u8], offset: usize) -> __m512i {
-    let bytes: &[u8] = &bytes[offset..offset + 64];
-    // SAFETY: the slice was just cut to 64 bytes; the load needs no alignment.
-    unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
-}
 
 /// The 16 half-precision values at byte `offset`, widened.
 #[target_feature(enable = "avx512f")]
@@ -47,13 +37,4 @@ pub(crate) fn load_f32x16(values: &[f32; 16]) -> __m512 {
 pub(crate) fn store_f32x16(to: &mut [f32; 16], values: __m512) {
     // SAFETY: the array has room for 16 values; the store needs no alignment.
     unsafe { _mm512_storeu_ps(to.as_mut_ptr(), values) }
-}
-
-/// Bytes `4 * word ..` of a block, in every lane.
-#[target_feature(enable = "avx512f")]
-#[inline]
-pub(crate) fn broadcast_word(block: &[i8; 32], word: usize) -> __m512i {
-    let (words, _) = block.as_chunks::<4>();
-    let [a, b, c, d] = words[word].map(i8::cast_unsigned);
-    _mm512_set1_epi32(i32::from_le_bytes([a, b, c, d]))
 }

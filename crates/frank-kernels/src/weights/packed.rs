@@ -1,55 +1,86 @@
-//! Geometry of interleaved quantized weights: where a block of a row lies in its group.
+//! Geometry of interleaved quantized weights: where a block of a row lies in its group. Never what the bytes mean.
 
 use super::GROUP_ROWS;
 
-/// Bytes of one block of 32 values, in the file and interleaved.
+/// One block of a row, in the file and interleaved: the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PackedType {
-    /// Bytes of a block in the file: the scales, then the quants.
-    pub(crate) raw_block_bytes: usize,
-    /// Bytes of the quants of one block of one row; a multiple of 4.
-    pub(crate) quant_bytes: usize,
-    /// f16 scales per block.
-    pub(crate) n_scales: usize,
+    /// Values of a block.
+    pub(crate) values: usize,
+    /// Words of four bytes with the quants of a block, and whatever else kernels read as words.
+    pub(crate) words: usize,
+    /// Scales of a block beside the words.
+    pub(crate) scales: usize,
+    /// Bytes of one such scale.
+    pub(crate) scale_bytes: usize,
+    /// Where the scales stand in the file.
+    pub(crate) order: Order,
 }
 
-const F16_BYTES: usize = 2;
+/// Order of a block's parts in the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    ScalesFirst,
+    WordsFirst,
+}
 
-/// Bytes of a quant word: what one lane multiplies at once.
-const WORD: usize = 4;
+/// Bytes of a word: what one lane multiplies at once.
+pub(crate) const WORD: usize = 4;
 
 impl PackedType {
-    /// Bytes of a group of 16 rows with `n_blocks` blocks each, padded to a cache line.
+    /// A type that starts with `scales` f16, the most frequent form.
+    pub(crate) const fn with_f16s(values: usize, scales: usize, words: usize) -> Self {
+        Self { values, words, scales, scale_bytes: 2, order: Order::ScalesFirst }
+    }
+
+    /// Bytes of a block in the file.
+    pub(crate) const fn raw_block_bytes(&self) -> usize {
+        self.words * WORD + self.scales * self.scale_bytes
+    }
+
+    /// Bytes of the words of one block of a group.
+    pub(crate) const fn group_word_bytes(&self) -> usize {
+        GROUP_ROWS * self.words * WORD
+    }
+
+    /// Bytes of the scales of one block of a group.
+    pub(crate) const fn group_scale_bytes(&self) -> usize {
+        GROUP_ROWS * self.scales * self.scale_bytes
+    }
+
+    /// Bytes of a group of 16 rows with `n_blocks` blocks each, padded to a cache line; saturates.
     pub(crate) fn group_bytes(&self, n_blocks: usize) -> usize {
-        (n_blocks * (self.group_quant_bytes() + self.group_scale_bytes())).next_multiple_of(64)
+        let bytes = n_blocks.saturating_mul(GROUP_ROWS * self.raw_block_bytes());
+        bytes.checked_next_multiple_of(64).unwrap_or(usize::MAX)
     }
 
-    fn group_quant_bytes(&self) -> usize {
-        GROUP_ROWS * self.quant_bytes
-    }
-
-    fn group_scale_bytes(&self) -> usize {
-        GROUP_ROWS * self.n_scales * F16_BYTES
-    }
-
-    /// Quants and scales of a group: `[n_blocks, words, 16, 4]` bytes and `[n_blocks, n_scales, 16]` f16.
+    /// Words and scales of a group: `[n_blocks, words, 16]` and `[n_blocks, scales, 16]`.
+    #[inline(always)]
     pub(crate) fn split<'a>(&self, group: &'a [u8], n_blocks: usize) -> (&'a [u8], &'a [u8]) {
-        let (quants, rest) = group.split_at(n_blocks * self.group_quant_bytes());
-        (quants, &rest[..n_blocks * self.group_scale_bytes()])
+        let (words, rest) = group.split_at(n_blocks * self.group_word_bytes());
+        (words, &rest[..n_blocks * self.group_scale_bytes()])
     }
 
     /// Interleaves one row, as it is in the file, into lane `lane` of `group`.
     pub(crate) fn pack_row(&self, raw: &[u8], lane: usize, group: &mut [u8]) {
-        let n_blocks = raw.len() / self.raw_block_bytes;
-        let (quants, scales) = group.split_at_mut(n_blocks * self.group_quant_bytes());
-        let quants = quants.chunks_exact_mut(self.group_quant_bytes());
+        let n_blocks = raw.len() / self.raw_block_bytes();
+        let (words, scales) = group.split_at_mut(n_blocks * self.group_word_bytes());
+        let words = words.chunks_exact_mut(self.group_word_bytes());
         let scales = scales.chunks_exact_mut(self.group_scale_bytes());
-        for ((raw, quants), scales) in
-            raw.chunks_exact(self.raw_block_bytes).zip(quants).zip(scales)
-        {
-            let (raw_scales, raw_quants) = raw.split_at(self.n_scales * F16_BYTES);
-            scatter(raw_scales, F16_BYTES, lane, scales);
-            scatter(raw_quants, WORD, lane, quants);
+        let raws = raw.chunks_exact(self.raw_block_bytes());
+        for ((raw, words), scales) in raws.zip(words).zip(scales) {
+            let (raw_words, raw_scales) = match self.order {
+                Order::ScalesFirst => {
+                    let (scales, words) = raw.split_at(self.scales * self.scale_bytes);
+                    (words, scales)
+                }
+                Order::WordsFirst => raw.split_at(self.words * WORD),
+            };
+            scatter::<WORD>(raw_words, lane, words);
+            match self.scale_bytes {
+                1 => scatter::<1>(raw_scales, lane, scales),
+                _ => scatter::<2>(raw_scales, lane, scales),
+            }
         }
     }
 
@@ -62,25 +93,36 @@ impl PackedType {
         lane: usize,
         raw: &mut [u8],
     ) {
-        let (quants, scales) = self.split(group, n_blocks);
-        let quants = &quants[block * self.group_quant_bytes()..][..self.group_quant_bytes()];
+        let (words, scales) = self.split(group, n_blocks);
+        let words = &words[block * self.group_word_bytes()..][..self.group_word_bytes()];
         let scales = &scales[block * self.group_scale_bytes()..][..self.group_scale_bytes()];
-        let (raw_scales, raw_quants) = raw.split_at_mut(self.n_scales * F16_BYTES);
-        gather(scales, F16_BYTES, lane, raw_scales);
-        gather(quants, WORD, lane, raw_quants);
+        let (raw_words, raw_scales) = match self.order {
+            Order::ScalesFirst => {
+                let (scales, words) = raw.split_at_mut(self.scales * self.scale_bytes);
+                (words, scales)
+            }
+            Order::WordsFirst => raw.split_at_mut(self.words * WORD),
+        };
+        gather::<WORD>(words, lane, raw_words);
+        match self.scale_bytes {
+            1 => gather::<1>(scales, lane, raw_scales),
+            _ => gather::<2>(scales, lane, raw_scales),
+        }
     }
 }
 
-/// Spreads pieces of `size` bytes to lane `lane` of rows of 16 pieces.
-fn scatter(from: &[u8], size: usize, lane: usize, to: &mut [u8]) {
-    for (piece, row) in from.chunks_exact(size).zip(to.chunks_exact_mut(GROUP_ROWS * size)) {
-        row[lane * size..][..size].copy_from_slice(piece);
+/// Spreads pieces of `SIZE` bytes to lane `lane` of rows of 16 pieces.
+fn scatter<const SIZE: usize>(from: &[u8], lane: usize, to: &mut [u8]) {
+    let ((from, _), (to, _)) = (from.as_chunks::<SIZE>(), to.as_chunks_mut::<SIZE>());
+    for (piece, row) in from.iter().zip(to.chunks_exact_mut(GROUP_ROWS)) {
+        row[lane] = *piece;
     }
 }
 
-fn gather(from: &[u8], size: usize, lane: usize, to: &mut [u8]) {
-    for (row, piece) in from.chunks_exact(GROUP_ROWS * size).zip(to.chunks_exact_mut(size)) {
-        piece.copy_from_slice(&row[lane * size..][..size]);
+fn gather<const SIZE: usize>(from: &[u8], lane: usize, to: &mut [u8]) {
+    let ((from, _), (to, _)) = (from.as_chunks::<SIZE>(), to.as_chunks_mut::<SIZE>());
+    for (row, piece) in from.chunks_exact(GROUP_ROWS).zip(to) {
+        *piece = row[lane];
     }
 }
 
@@ -88,22 +130,30 @@ fn gather(from: &[u8], size: usize, lane: usize, to: &mut [u8]) {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_packed_row_unpacks_to_the_bytes_of_the_file() {
-        let packed = PackedType { raw_block_bytes: 20, quant_bytes: 16, n_scales: 2 };
-        let rows: Vec<Vec<u8>> =
-            (0..16u8).map(|r| (0..60u8).map(|i| r.wrapping_mul(61) ^ i).collect()).collect();
-        let mut group = vec![0; packed.group_bytes(3)];
-        assert_eq!(group.len(), 960);
+    fn check(packed: PackedType) {
+        const N_BLOCKS: usize = 3;
+        let block_bytes = packed.raw_block_bytes();
+        let row = |r: usize| (0..N_BLOCKS * block_bytes).map(move |i| ((r * 61) ^ (i * 7)) as u8);
+        let rows: Vec<Vec<u8>> = (0..GROUP_ROWS).map(|r| row(r).collect()).collect();
+        let mut group = vec![0; packed.group_bytes(N_BLOCKS)];
         for (lane, row) in rows.iter().enumerate() {
             packed.pack_row(row, lane, &mut group);
         }
         for (lane, row) in rows.iter().enumerate() {
-            for (block, expected) in row.chunks(20).enumerate() {
-                let mut raw = [0; 20];
-                packed.unpack_block(&group, 3, block, lane, &mut raw);
+            for (block, expected) in row.chunks(block_bytes).enumerate() {
+                let mut raw = vec![0; block_bytes];
+                packed.unpack_block(&group, N_BLOCKS, block, lane, &mut raw);
                 assert_eq!(raw, expected, "block {block} of row {lane}");
             }
         }
+    }
+
+    #[test]
+    fn a_packed_row_unpacks_to_the_bytes_of_the_file() {
+        let two_scales = PackedType::with_f16s(32, 2, 4);
+        assert_eq!(two_scales.group_bytes(3), 960);
+        check(two_scales);
+        check(PackedType { order: Order::WordsFirst, ..PackedType::with_f16s(256, 1, 52) });
+        check(PackedType { scale_bytes: 1, ..PackedType::with_f16s(32, 1, 4) });
     }
 }

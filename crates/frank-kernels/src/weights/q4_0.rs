@@ -1,0 +1,35 @@
+//! Q4_0: blocks of 32 four-bit quants `q` with a scale `d`; a value is `d (q - 8)`.
+//!
+//! Per block, in order: `acc = fma(d * s, Σ (q - 8) a, acc)` for activations `a` of scale `s`.
+
+use frank_gguf::type_id;
+
+use super::interleaved::{Block, Interleaved, add_scaled};
+use super::packed::PackedType;
+use super::{WeightKernel, interleaved};
+use crate::activations::QuantBlock;
+use crate::lanes::Lanes;
+
+pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q4_0>(type_id::Q4_0);
+
+struct Q4_0;
+
+impl Interleaved for Q4_0 {
+    /// Raw block: d (f16), then byte `j` holds value `j` in its low and value `j + 16` in its high half.
+    const PACKED: PackedType = PackedType::with_f16s(32, 1, 4);
+
+    #[inline(always)]
+    fn add_block<L: Lanes, const R: usize>(
+        lanes: L,
+        weights: Block<'_>,
+        rows: &[&[QuantBlock]; R],
+        acc: &mut [L::Floats; R],
+    ) {
+        let (q, d) = (weights.nibbles(lanes, 0), weights.f16s(lanes, 0));
+        for (acc, row) in acc.iter_mut().zip(rows) {
+            let a = &row[0];
+            let dot = lanes.dot_unsigned::<4, 8>(-8 * a.sum(), &q, &a.quants);
+            add_scaled(lanes, acc, d, a.scale, dot);
+        }
+    }
+}
