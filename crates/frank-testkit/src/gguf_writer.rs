@@ -73,6 +73,13 @@ impl GgufWriter {
         self
     }
 
+    /// Removes a tensor.
+    #[must_use]
+    pub fn without_tensor(mut self, name: &str) -> GgufWriter {
+        self.tensors.retain(|tensor| tensor.name != name);
+        self
+    }
+
     /// Adds an F32 tensor: dimensions in ggml order and the values, rows one after the other.
     #[must_use]
     pub fn f32_tensor(self, name: &str, dims: &[u64], values: &[f32]) -> GgufWriter {

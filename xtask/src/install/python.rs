@@ -10,14 +10,21 @@ use frank_testkit::assets;
 use crate::cargo::{execute, succeeds};
 
 /// What the tests import. A change here makes the environment anew.
-const REQUIREMENTS: &[&str] = &["numpy==2.4.6", "openai==3.57.0", "xllamacpp==2026.10.11549"];
+const REQUIREMENTS: &[&str] = &[
+    "gguf==0.19.0",
+    "jinja2==3.1.6",
+    "libgguf==0.2.2",
+    "numpy==2.4.6",
+    "openai==3.57.0",
+    "xllamacpp==2026.10.11549",
+];
 /// Imports everything, as the tests will.
-const TRIAL: &str = "import numpy, openai, xllamacpp";
+const TRIAL: &str = "import gguf, jinja2, libgguf, numpy, openai, xllamacpp";
 
 /// Makes sure that [`assets::python_path`] has exactly [`REQUIREMENTS`].
 pub(crate) fn install() -> Result<()> {
     let venv = assets::cache_dir().join("venv");
-    let stamp = venv.join("requirements.txt");
+    let stamp = assets::python_requirements_path();
     let wanted = REQUIREMENTS.join("\n") + "\n";
     let installed = fs::read_to_string(&stamp).is_ok_and(|installed| installed == wanted);
     if installed && assets::python_path().is_file() {
