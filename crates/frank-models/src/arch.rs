@@ -1,6 +1,9 @@
 //! The table of model families. A new one is a file under `arch/` and a line in [`ARCHS`].
 
+mod gemma3;
 mod llama;
+mod qwen2;
+mod qwen3;
 
 use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
@@ -25,7 +28,7 @@ pub struct Arch {
 type Load = fn(&ModelFile, LoadOptions) -> Result<Box<dyn Model>, LoadError>;
 
 /// All families that can be loaded.
-pub static ARCHS: &[Arch] = &[Arch { name: "llama", needs: llama::needs, load: llama::load }];
+pub static ARCHS: &[Arch] = &[gemma3::ARCH, llama::ARCH, qwen2::ARCH, qwen3::ARCH];
 
 /// Sizes that the plan gave.
 #[derive(Debug, Clone, Copy)]

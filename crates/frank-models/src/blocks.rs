@@ -1,11 +1,16 @@
 //! Blocks that families share because the field has a name for them. Each file is one block.
 
 pub(crate) mod attention;
+pub(crate) mod embedding;
+pub(crate) mod head;
+pub(crate) mod linear;
 pub(crate) mod mlp;
+pub(crate) mod rope;
 
-use frank_kernels::{Activations, Pool, Product, matmul};
+use frank_kernels::{Activations, Pool, Product, add_bias, matmul};
 
-use crate::weights::{MatrixId, Weights};
+use crate::blocks::linear::Linear;
+use crate::weights::Weights;
 
 /// What every block computes with.
 pub(crate) struct Compute<'a> {
@@ -16,14 +21,22 @@ pub(crate) struct Compute<'a> {
 }
 
 impl Compute<'_> {
-    /// Multiplies the rows of `x`, `[n_rows, n_in]`, with each matrix in one job.
+    /// Multiplies the rows of `x`, `[n_rows, n_in]`, with each matrix in one job, then adds the biases.
     pub(crate) fn linear<const N: usize>(
         &mut self,
         x: &[f32],
         n_in: usize,
-        products: [(MatrixId, &mut [f32]); N],
+        mut products: [(Linear, &mut [f32]); N],
     ) {
-        let mut products = products.map(|(id, out)| Product::new(self.weights.matrix(id), out));
-        matmul(self.pool, x, n_in, self.quants, &mut products);
+        let weights = self.weights;
+        let mut jobs = products
+            .each_mut()
+            .map(|(linear, out)| Product::new(weights.matrix(linear.matrix), out));
+        matmul(self.pool, x, n_in, self.quants, &mut jobs);
+        for (linear, out) in products {
+            if let Some(bias) = linear.bias {
+                add_bias(out, weights.vector(bias));
+            }
+        }
     }
 }

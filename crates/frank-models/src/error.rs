@@ -54,8 +54,8 @@ pub enum ArchError {
     TensorType {
         /// The tensor.
         name: String,
-        /// Name of its type.
-        type_name: &'static str,
+        /// Name of its type, and whether it was removed from the format.
+        type_name: String,
         /// Id of its type.
         type_id: u32,
         /// Types that would do.

@@ -75,6 +75,31 @@ impl<'a> Keys<'a> {
         }
     }
 
+    pub(crate) fn flag(&self, name: &str) -> Result<Option<bool>, ArchError> {
+        Ok(self.metadata.bool(&self.key(name))?)
+    }
+
+    /// Flags, one for each layer, written as booleans or as 0 and 1; `None` unless the key is an array.
+    pub(crate) fn flags(&self, name: &str) -> Result<Option<Vec<bool>>, ArchError> {
+        let key = self.key(name);
+        match self.metadata.get(&key) {
+            Some(Value::Array(Array::Bool(flags))) => Ok(Some(flags.clone())),
+            Some(Value::Array(_)) => {
+                let numbers = self.metadata.i32s(&key)?.unwrap_or_default();
+                Ok(Some(numbers.into_iter().map(|number| number != 0).collect()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`Keys::positive_float`], for a key whose 0 says that there is none.
+    pub(crate) fn nonzero_float(&self, name: &str) -> Result<Option<f32>, ArchError> {
+        match self.float(name)? {
+            Some(0.0) => Ok(None),
+            _ => self.positive_float(name),
+        }
+    }
+
     pub(crate) fn text(&self, name: &str) -> Result<Option<&'a str>, ArchError> {
         Ok(self.metadata.str(&self.key(name))?)
     }

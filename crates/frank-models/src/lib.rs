@@ -5,12 +5,14 @@
 
 mod arch;
 mod blocks;
+mod dense;
 mod error;
 mod keys;
 mod kv;
 mod model;
 mod needs;
 mod scratch;
+mod shape;
 mod weights;
 
 pub use arch::{ARCHS, Arch, LoadOptions, arch};

@@ -4,8 +4,10 @@
 //! loading is the final size plus one slice.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use frank_gguf::{ModelHeader, TensorInfo, type_id};
+use frank_gguf::quant::{QUANTS, quant_type};
+use frank_gguf::{ModelHeader, TensorInfo, is_removed, type_id, type_name};
 use frank_hub::ModelFile;
 use frank_kernels::{Matrix, MatrixShape, WeightType};
 use frank_os::AnonBuffer;
@@ -18,7 +20,8 @@ pub(crate) const STAGING_BYTES: usize = 4 << 20;
 /// Every tensor starts on a cache line.
 const ALIGNMENT: usize = 64;
 
-const MATRIX_TYPES: &str = "F32, F16, Q4_1, Q8_0";
+/// Types that a vector may have: those without blocks, since a norm or bias may end anywhere.
+const VECTOR_TYPES: [u32; 3] = [type_id::F32, type_id::F16, type_id::BF16];
 
 /// A weight matrix in a [`WeightTable`].
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +41,18 @@ pub(crate) struct VectorId(usize);
 #[derive(Debug)]
 struct Slot {
     tensor: TensorInfo,
+    kind: SlotKind,
+    /// In the final layout.
     shape: MatrixShape,
     offset: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SlotKind {
+    /// Rows of the file, in the layout of the type's kernel.
+    Matrix,
+    /// Values of the file widened to f32: it is small, and norms and sums read it as floats.
+    Vector,
 }
 
 /// The tensors of a model, each found, checked and given its place.
@@ -68,23 +81,20 @@ impl<'a> WeightTable<'a> {
         n_out: usize,
     ) -> Result<MatrixId, ArchError> {
         let tensor = self.find(name, &[n_in as u64, n_out as u64])?;
-        let Some(weight_type) = weight_type(tensor.type_id) else {
-            return Err(wrong_type(tensor, MATRIX_TYPES));
+        let Some(weight_type) = WeightType::of(tensor.type_id) else {
+            return Err(wrong_type(tensor, &MATRIX_TYPE_NAMES));
         };
-        let shape = MatrixShape::new(weight_type, n_in, n_out)
-            .map_err(|source| ArchError::Pack { name: name.to_owned(), source })?;
-        Ok(MatrixId(self.place(tensor.clone(), shape)))
+        Ok(MatrixId(self.place(tensor, SlotKind::Matrix, weight_type, n_in, n_out)?))
     }
 
-    /// A vector of `n` f32 values: norms and biases are stored so in every file.
+    /// A vector of `n` values, widened to f32: most files store norms and biases as F32, some as F16 or BF16.
     pub(crate) fn vector(&mut self, name: &str, n: usize) -> Result<VectorId, ArchError> {
         let tensor = self.find(name, &[n as u64])?;
-        if tensor.type_id != type_id::F32 {
-            return Err(wrong_type(tensor, "F32"));
+        if !VECTOR_TYPES.contains(&tensor.type_id) {
+            return Err(wrong_type(tensor, &VECTOR_TYPE_NAMES));
         }
-        let shape = MatrixShape::new(WeightType::F32, n, 1)
-            .map_err(|source| ArchError::Pack { name: name.to_owned(), source })?;
-        Ok(VectorId(self.place(tensor.clone(), shape)))
+        let f32s = WeightType::of(type_id::F32).expect("the kernels multiply F32");
+        Ok(VectorId(self.place(tensor, SlotKind::Vector, f32s, n, 1)?))
     }
 
     fn find(&self, name: &str, want: &[u64]) -> Result<&'a TensorInfo, ArchError> {
@@ -106,12 +116,22 @@ impl<'a> WeightTable<'a> {
         })
     }
 
-    fn place(&mut self, tensor: TensorInfo, shape: MatrixShape) -> usize {
+    fn place(
+        &mut self,
+        tensor: &TensorInfo,
+        kind: SlotKind,
+        weight_type: WeightType,
+        n_in: usize,
+        n_out: usize,
+    ) -> Result<usize, ArchError> {
+        let shape = MatrixShape::new(weight_type, n_in, n_out)
+            .map_err(|source| ArchError::Pack { name: tensor.name.clone(), source })?;
         let offset = self.bytes;
         // A header alone may claim more than there is to address: it is planned as too much, and never loaded.
-        self.bytes = offset.saturating_add(shape.bytes().next_multiple_of(ALIGNMENT));
-        self.slots.push(Slot { tensor, shape, offset });
-        self.slots.len() - 1
+        let bytes = shape.bytes().checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+        self.bytes = offset.saturating_add(bytes);
+        self.slots.push(Slot { tensor: tensor.clone(), kind, shape, offset });
+        Ok(self.slots.len() - 1)
     }
 
     /// Refuses a file with tensors that nobody asked for: they belong to a variant that would compute wrongly.
@@ -147,13 +167,16 @@ impl<'a> WeightTable<'a> {
         let mut staging = Vec::new();
         for slot in &self.slots {
             let place = &mut memory.as_mut_slice()[slot.offset..][..slot.shape.bytes()];
-            load_tensor(file, slot, &mut staging, place)?;
+            match slot.kind {
+                SlotKind::Matrix => load_matrix(file, slot, &mut staging, place)?,
+                SlotKind::Vector => load_vector(file, &slot.tensor, &mut staging, place)?,
+            }
         }
         Ok(Weights { memory, slots: self.slots })
     }
 }
 
-fn load_tensor(
+fn load_matrix(
     file: &ModelFile,
     slot: &Slot,
     staging: &mut Vec<u8>,
@@ -170,19 +193,36 @@ fn load_tensor(
     Ok(())
 }
 
-fn weight_type(id: u32) -> Option<WeightType> {
-    match id {
-        type_id::F32 => Some(WeightType::F32),
-        type_id::F16 => Some(WeightType::F16),
-        type_id::Q4_1 => Some(WeightType::Q4_1),
-        type_id::Q8_0 => Some(WeightType::Q8_0),
-        _ => None,
-    }
+fn load_vector(
+    file: &ModelFile,
+    tensor: &TensorInfo,
+    staging: &mut Vec<u8>,
+    place: &mut [u8],
+) -> Result<(), LoadError> {
+    let quant = quant_type(tensor.type_id).expect("types of vectors can be decoded");
+    let values: &mut [f32] = bytemuck::cast_slice_mut(place);
+    staging.resize(values.len() * quant.layout.bytes_per_block as usize, 0);
+    file.read(tensor, 0, staging)?;
+    (quant.dequantize)(staging, values);
+    Ok(())
 }
 
+static MATRIX_TYPE_NAMES: LazyLock<String> =
+    LazyLock::new(|| QUANTS.iter().map(|quant| quant.layout.name).collect::<Vec<_>>().join(", "));
+
+static VECTOR_TYPE_NAMES: LazyLock<String> = LazyLock::new(|| {
+    VECTOR_TYPES.iter().filter_map(|&id| type_name(id)).collect::<Vec<_>>().join(", ")
+});
+
 fn wrong_type(tensor: &TensorInfo, known: &'static str) -> ArchError {
-    let type_name = tensor.layout().map_or("unknown", |layout| layout.name);
-    ArchError::TensorType { name: tensor.name.clone(), type_name, type_id: tensor.type_id, known }
+    let type_name = type_name(tensor.type_id).unwrap_or("unknown");
+    let removed = if is_removed(tensor.type_id) { ", removed from the format" } else { "" };
+    ArchError::TensorType {
+        name: tensor.name.clone(),
+        type_name: format!("{type_name}{removed}"),
+        type_id: tensor.type_id,
+        known,
+    }
 }
 
 /// All dense weights of a loaded model.
@@ -204,5 +244,85 @@ impl Weights {
     fn bytes(&self, slot: usize) -> &[u8] {
         let Slot { shape, offset, .. } = &self.slots[slot];
         &self.memory.as_slice()[*offset..][..shape.bytes()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frank_testkit::gguf_writer::GgufWriter;
+
+    fn open(file: &GgufWriter) -> (ModelFile, tempfile::TempDir) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("model.gguf");
+        std::fs::write(&path, file.to_bytes()).expect("a new file");
+        (ModelFile::open(&path).expect("the file opens"), folder)
+    }
+
+    #[test]
+    fn matrices_of_every_type_are_loaded_and_read_back() {
+        const N_OUT: usize = 19;
+        for quant in QUANTS {
+            let n_in = 2 * (quant.layout.values_per_block as usize).max(8);
+            let n_bytes = quant.layout.bytes_per_block as usize * n_in
+                / quant.layout.values_per_block as usize;
+            // Small bytes make small scales in every type: no value is infinite.
+            let bytes: Vec<u8> = (0..N_OUT * n_bytes).map(|i| (i * 7 % 61) as u8).collect();
+            let dims = [n_in as u64, N_OUT as u64];
+            let (file, _folder) =
+                open(&GgufWriter::new("x").tensor("w", &dims, quant.id, bytes.clone()));
+            let mut table = WeightTable::new(&file.header);
+            let id = table.matrix("w", n_in, N_OUT).expect(quant.layout.name);
+            let weights = table.load(&file).expect(quant.layout.name);
+            let (mut got, mut expected) = (vec![0.0; n_in], vec![0.0; n_in]);
+            for (row, bytes) in bytes.chunks(n_bytes).enumerate() {
+                weights.matrix(id).row(row, &mut got);
+                (quant.dequantize)(bytes, &mut expected);
+                assert_eq!(got, expected, "row {row} of {}", quant.layout.name);
+            }
+        }
+    }
+
+    #[test]
+    fn vectors_of_every_float_type_become_f32() {
+        let f16: [u8; 4] = [0x00, 0x3c, 0x00, 0xc0];
+        let bf16: [u8; 4] = [0x80, 0x3f, 0x00, 0xc0];
+        let f32: [u8; 8] = [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0];
+        let (file, _folder) = open(
+            &GgufWriter::new("x")
+                .tensor("a", &[2], type_id::F32, f32.to_vec())
+                .tensor("b", &[2], type_id::F16, f16.to_vec())
+                .tensor("c", &[2], type_id::BF16, bf16.to_vec()),
+        );
+        let mut table = WeightTable::new(&file.header);
+        let ids = ["a", "b", "c"].map(|name| table.vector(name, 2).expect(name));
+        let weights = table.load(&file).expect("it is loaded");
+        for id in ids {
+            assert_eq!(weights.vector(id), [1.0, -2.0]);
+        }
+    }
+
+    #[test]
+    fn a_type_that_cannot_be_computed_with_is_refused_by_name() {
+        let file = GgufWriter::new("x")
+            .tensor("w", &[32, 2], 36, vec![0; 64])
+            .tensor("v", &[32], type_id::Q8_0, vec![0; 34])
+            .tensor("i", &[32], 26, vec![0; 128]);
+        let (file, _folder) = open(&file);
+        let mut table = WeightTable::new(&file.header);
+        let removed = table.matrix("w", 32, 2).expect_err("removed").to_string();
+        assert!(
+            removed.starts_with(
+                "tensor w has type IQ4_NL_4_4, removed from the format (id 36), one of F32, F16, "
+            ),
+            "{removed}"
+        );
+        for quant in QUANTS {
+            assert!(removed.contains(quant.layout.name), "{removed}");
+        }
+        let quantized = table.vector("v", 32).expect_err("blocks").to_string();
+        assert_eq!(quantized, "tensor v has type Q8_0 (id 8), one of F32, F16, BF16 expected");
+        let integers = table.matrix("i", 32, 1).expect_err("integers").to_string();
+        assert!(integers.starts_with("tensor i has type I32 (id 26), one of "), "{integers}");
     }
 }

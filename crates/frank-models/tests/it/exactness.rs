@@ -4,6 +4,7 @@ use frank_kernels::KvType;
 use frank_testkit::assets;
 
 use crate::step::Run;
+use crate::tiny::{self, Tiny};
 
 fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|x| x.to_bits()).collect()
@@ -24,17 +25,40 @@ fn check(path: &std::path::Path, token_ids: &[u32], kv_type: KvType, chunks: &[u
             let run = Run { n_threads, chunk, kv_type, first_block: 3 };
             assert!(
                 bits(&run.logits(path, token_ids)) == expected,
-                "chunks of {chunk}, {n_threads} threads"
+                "{}: chunks of {chunk}, {n_threads} threads",
+                path.display()
             );
         }
     }
 }
 
+/// Every tiny model of every family.
+fn check_all(kv_type: KvType, chunks: &[usize]) {
+    for name in tiny::names() {
+        let path = assets::tiny(&format!("{name}.gguf"));
+        check(&path, &Tiny::read(&name).token_ids, kv_type, chunks);
+    }
+}
+
 #[test]
-fn chunks_threads_and_block_places_do_not_change_a_bit_of_a_float_model() {
-    let path = assets::tiny("llama.gguf");
-    check(&path, &token_ids(300, 256), KvType::F32, &[1, 7, 64, 256]);
-    check(&path, &token_ids(300, 256), KvType::F16, &[1, 7, 64, 256]);
+fn chunks_threads_and_block_places_do_not_change_a_bit_of_any_family() {
+    check_all(KvType::F32, &[512, 64, 7, 1]);
+}
+
+#[test]
+fn sequences_of_one_batch_do_not_change_a_bit_of_each_other() {
+    for arch in frank_models::ARCHS {
+        let path = assets::tiny(&format!("{}.gguf", arch.name));
+        let (one, other) = (token_ids(70, 280), token_ids(41, 250));
+        let mut expected = bits(&Run::EXACT.logits(&path, &one));
+        expected.extend(bits(&Run::EXACT.logits(&path, &other)));
+        assert!(bits(&Run::EXACT.together(&path, [&one, &other])) == expected, "{}", arch.name);
+    }
+}
+
+#[test]
+fn chunks_do_not_change_a_bit_where_keys_and_values_are_rounded() {
+    check_all(KvType::F16, &[64]);
 }
 
 #[test]

@@ -5,3 +5,4 @@ mod llama_cpp;
 mod oracle;
 mod refusals;
 mod step;
+mod tiny;

@@ -60,6 +60,32 @@ impl Run {
         }
         logits
     }
+
+    /// Logits of every position of two sequences that share one step, one after the other.
+    pub(crate) fn together(self, path: &Path, sequences: [&[u32]; 2]) -> Vec<f32> {
+        let token_ids = sequences.concat();
+        let mut model = self.load(path, token_ids.len() + frank_plan::KV_BLOCK_TOKENS as usize);
+        let n_first = n_blocks(sequences[0].len());
+        let tables: [Vec<u32>; 2] = [
+            (self.first_block..).take(n_first as usize).collect(),
+            (self.first_block + n_first..).take(n_blocks(sequences[1].len()) as usize).collect(),
+        ];
+        let positions: Vec<u32> = sequences.iter().flat_map(|ids| (0..).take(ids.len())).collect();
+        let rows: Vec<usize> = (0..token_ids.len()).collect();
+        let batch = Batch {
+            token_ids: &token_ids,
+            positions: &positions,
+            sequences: &rows
+                .iter()
+                .map(|&r| usize::from(r >= sequences[0].len()))
+                .collect::<Vec<_>>(),
+            block_tables: &[&tables[0], &tables[1]],
+            output_rows: &rows,
+        };
+        let mut logits = vec![f32::NAN; token_ids.len() * model.n_vocab()];
+        model.forward(&batch, &mut logits);
+        logits
+    }
 }
 
 fn n_blocks(n_tokens: usize) -> u32 {

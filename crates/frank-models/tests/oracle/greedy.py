@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 import xllamacpp
 
 # Prompts answered together: the weights are then read once for all of them.
-PARALLEL = 5
+PARALLEL = 10
 
 
 def start(model):

@@ -1,0 +1,148 @@
+//! `gemma3`: dense decoders of Gemma 3, the text side.
+//!
+//! Embeddings times the root of their length; norms before and after attention and MLP; a norm of each query and key
+//! head; gated GELU. Most layers look back a window and rotate by a base of their own, every sixth looks back on
+//! everything; scaling of positions is for those alone. The file holds norm weights with the 1 added.
+
+use frank_kernels::RopePairs;
+
+use crate::arch::Arch;
+use crate::blocks::attention::Attention;
+use crate::blocks::embedding::Embedding;
+use crate::blocks::head::Head;
+use crate::blocks::linear::Bias;
+use crate::blocks::mlp::{Activation, GatedMlp};
+use crate::blocks::rope::RopeShape;
+use crate::dense::{self, Decoder, DenseLayer, Step};
+use crate::error::ArchError;
+use crate::keys::Keys;
+use crate::shape::{Shape, inverse_square_root};
+use crate::weights::{VectorId, WeightTable};
+
+pub(super) const ARCH: Arch = dense::arch::<Layer>();
+
+/// Of so many layers one looks back on everything, unless the file says otherwise.
+const PATTERN_DEFAULT: usize = 6;
+
+/// Layers of the one size, 27B, whose scores are scaled by the width for each head; no key says so.
+const N_LAYERS_27B: usize = 62;
+
+/// Places of the two rotations.
+const GLOBAL: usize = 0;
+const LOCAL: usize = 1;
+
+struct Layer {
+    attention_norm: VectorId,
+    attention: Attention,
+    attention_post_norm: VectorId,
+    mlp_norm: VectorId,
+    mlp: GatedMlp,
+    mlp_post_norm: VectorId,
+}
+
+impl DenseLayer for Layer {
+    const ARCH: &'static str = "gemma3";
+
+    fn decoder(
+        keys: &Keys<'_>,
+        shape: &Shape,
+        table: &mut WeightTable<'_>,
+    ) -> Result<Decoder<Self>, ArchError> {
+        let mut shape = *shape;
+        if shape.n_layers == N_LAYERS_27B && keys.nonzero_float("attention.scale")?.is_none() {
+            shape.attention.scale =
+                inverse_square_root((shape.n_embd / shape.attention.n_head).max(1));
+        }
+        let windows = Windows::read(keys, shape.n_layers)?;
+        let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
+        let local = rope.local(keys)?;
+        let mut embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
+        #[expect(clippy::cast_precision_loss, reason = "a row has far fewer than 2^24 values")]
+        let root = (shape.n_embd as f32).sqrt();
+        embedding.scale = Some(root);
+        let layers = (0..shape.n_layers)
+            .map(|i| place_layer(&shape, table, i, windows.of_layer(i)))
+            .collect::<Result<_, _>>()?;
+        let head = Head::place(table, &embedding, &shape)?;
+        Ok(Decoder { embedding, layers, head, ropes: vec![rope, local] })
+    }
+
+    fn attention(&self) -> &Attention {
+        &self.attention
+    }
+
+    fn forward(&self, step: &mut Step<'_>) {
+        step.norm(self.attention_norm);
+        step.attend(&self.attention);
+        step.norm_delta(self.attention_post_norm);
+        step.add();
+        step.norm(self.mlp_norm);
+        step.transform(&self.mlp);
+        step.norm_delta(self.mlp_post_norm);
+        step.add();
+    }
+}
+
+/// Which layers look back a window only. Says so layer by layer, since a header may claim any number of layers.
+enum Windows {
+    /// The file has no window, and so no layer does.
+    None,
+    /// The last of every `period` layers has none.
+    Period { window: usize, period: usize },
+    /// A flag for each layer.
+    Flags { window: usize, flags: Vec<bool> },
+}
+
+impl Windows {
+    fn read(keys: &Keys<'_>, n_layers: usize) -> Result<Self, ArchError> {
+        const WINDOW: &str = "attention.sliding_window";
+        const PATTERN: &str = "attention.sliding_window_pattern";
+        if keys.count(WINDOW)?.is_none() {
+            return Ok(Self::None);
+        }
+        let window = keys.required_count(WINDOW)?;
+        if let Some(flags) = keys.flags(PATTERN)? {
+            if flags.len() != n_layers {
+                let n = format!("an array of {}", flags.len());
+                return Err(keys.value_error(PATTERN, &n, "one for each layer is expected"));
+            }
+            return Ok(Self::Flags { window, flags });
+        }
+        let period = match keys.count(PATTERN)? {
+            None => PATTERN_DEFAULT,
+            Some(_) => keys.required_count(PATTERN)?,
+        };
+        Ok(Self::Period { window, period })
+    }
+
+    fn of_layer(&self, i: usize) -> Option<usize> {
+        match self {
+            Self::None => None,
+            Self::Period { window, period } => {
+                (!(i + 1).is_multiple_of(*period)).then_some(*window)
+            }
+            Self::Flags { window, flags } => flags[i].then_some(*window),
+        }
+    }
+}
+
+fn place_layer(
+    shape: &Shape,
+    table: &mut WeightTable<'_>,
+    i: usize,
+    window: Option<usize>,
+) -> Result<Layer, ArchError> {
+    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
+    let attention = Attention::place(table, shape, i, (Bias::None, Bias::None))?;
+    let mut attention = attention.with_head_norms(table, shape.norm_epsilon)?;
+    attention.shape.window = window;
+    attention.rope = if window.is_some() { LOCAL } else { GLOBAL };
+    Ok(Layer {
+        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
+        attention,
+        attention_post_norm: table.vector(&norm("post_attention"), shape.n_embd)?,
+        mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
+        mlp: GatedMlp::place(table, shape, i, Activation::GeluTanh, Bias::None)?,
+        mlp_post_norm: table.vector(&norm("post_ffw"), shape.n_embd)?,
+    })
+}

@@ -1,0 +1,68 @@
+//! `qwen2`: dense decoders of Qwen 1.5, 2 and 2.5.
+//!
+//! As `llama`, with RoPE over the halves of a head and biases on queries, keys and values.
+
+use frank_kernels::RopePairs;
+
+use crate::arch::Arch;
+use crate::blocks::attention::Attention;
+use crate::blocks::embedding::Embedding;
+use crate::blocks::head::Head;
+use crate::blocks::linear::Bias;
+use crate::blocks::mlp::{Activation, GatedMlp};
+use crate::blocks::rope::RopeShape;
+use crate::dense::{self, Decoder, DenseLayer, Step};
+use crate::error::ArchError;
+use crate::keys::Keys;
+use crate::shape::{Shape, refuse_window};
+use crate::weights::{VectorId, WeightTable};
+
+pub(super) const ARCH: Arch = dense::arch::<Layer>();
+
+struct Layer {
+    attention_norm: VectorId,
+    attention: Attention,
+    mlp_norm: VectorId,
+    mlp: GatedMlp,
+}
+
+impl DenseLayer for Layer {
+    const ARCH: &'static str = "qwen2";
+
+    fn decoder(
+        keys: &Keys<'_>,
+        shape: &Shape,
+        table: &mut WeightTable<'_>,
+    ) -> Result<Decoder<Self>, ArchError> {
+        refuse_window(keys, shape)?;
+        let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
+        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
+        let layers =
+            (0..shape.n_layers).map(|i| place_layer(shape, table, i)).collect::<Result<_, _>>()?;
+        let head = Head::place(table, &embedding, shape)?;
+        Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
+    }
+
+    fn attention(&self) -> &Attention {
+        &self.attention
+    }
+
+    fn forward(&self, step: &mut Step<'_>) {
+        step.norm(self.attention_norm);
+        step.attend(&self.attention);
+        step.add();
+        step.norm(self.mlp_norm);
+        step.transform(&self.mlp);
+        step.add();
+    }
+}
+
+fn place_layer(shape: &Shape, table: &mut WeightTable<'_>, i: usize) -> Result<Layer, ArchError> {
+    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
+    Ok(Layer {
+        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
+        attention: Attention::place(table, shape, i, (Bias::Required, Bias::None))?,
+        mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
+        mlp: GatedMlp::place(table, shape, i, Activation::Silu, Bias::None)?,
+    })
+}

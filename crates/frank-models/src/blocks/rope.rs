@@ -1,0 +1,337 @@
+//! Rotary positions of a model: the frequencies that its metadata gives, scaled, and the angles of a step.
+//!
+//! Scaling follows the transformers library: `linear` divides every frequency by the factor; `yarn` divides the slow
+//! ones, leaves the fast ones, blends those between, and lengthens queries and keys a little. Arithmetic is in f32 in
+//! the library's order, since an angle is a position times the rounded frequency.
+
+use frank_kernels::{RopePairs, RopeTable, rope};
+
+use crate::error::ArchError;
+use crate::keys::Keys;
+use crate::weights::{VectorId, WeightTable, Weights};
+
+/// How positions rotate a head, as the metadata says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RopeShape {
+    /// Values of a head that rotate; even.
+    n_rot: usize,
+    pairs: RopePairs,
+    base: f32,
+    scaling: RopeScaling,
+    /// Factor of all cosines and sines.
+    magnitude: f32,
+    /// Divisors of the frequencies, where the file has them.
+    factors: Option<VectorId>,
+}
+
+/// What stretches positions beyond those of the training.
+#[derive(Debug, Clone, Copy)]
+enum RopeScaling {
+    None,
+    Linear { factor: f32 },
+    Yarn(Yarn),
+}
+
+/// YaRN: a ramp over the pairs, from those that turn often within the original context to those that do not.
+#[derive(Debug, Clone, Copy)]
+struct Yarn {
+    factor: f32,
+    context_original: usize,
+    /// Turns within the original context above which a pair keeps its frequency.
+    beta_fast: f32,
+    /// Turns below which a pair is interpolated.
+    beta_slow: f32,
+    /// Share of the kept frequency where the ramp says to keep it.
+    ext_factor: f32,
+}
+
+impl RopeShape {
+    /// The rotation that the keys `rope.*` describe, for heads of `head_dim`.
+    ///
+    /// Defaults are those of llama.cpp: base 10,000, the whole head, a factor without a type is linear.
+    pub(crate) fn read(
+        keys: &Keys<'_>,
+        head_dim: usize,
+        pairs: RopePairs,
+    ) -> Result<Self, ArchError> {
+        const BASE: &str = "rope.freq_base";
+        let base = keys.positive_float(BASE)?.unwrap_or(10_000.0);
+        let (scaling, magnitude) = read_scaling(keys)?;
+        if matches!(scaling, RopeScaling::Yarn(_)) && base <= 1.0 {
+            return Err(keys.value_error(BASE, &base, "it must be above 1 with YaRN"));
+        }
+        Ok(Self {
+            n_rot: read_n_rot(keys, head_dim)?,
+            pairs,
+            base,
+            scaling,
+            magnitude,
+            factors: None,
+        })
+    }
+
+    /// The rotation of layers with a window: a base of their own, and positions as they are.
+    pub(crate) fn local(&self, keys: &Keys<'_>) -> Result<Self, ArchError> {
+        let base = keys.positive_float("rope.freq_base_swa")?.unwrap_or(10_000.0);
+        Ok(Self { base, scaling: RopeScaling::None, magnitude: 1.0, ..*self })
+    }
+
+    /// Takes the divisors of the frequencies, `rope_freqs.weight`, where the file has them.
+    pub(crate) fn place_factors(&mut self, table: &mut WeightTable<'_>) -> Result<(), ArchError> {
+        const NAME: &str = "rope_freqs.weight";
+        if table.has(NAME) {
+            self.factors = Some(table.vector(NAME, self.n_pairs())?);
+        }
+        Ok(())
+    }
+
+    /// Bytes that [`Rope::new`] takes for one row of a step.
+    pub(crate) fn row_bytes(&self) -> usize {
+        RopeTable::row_bytes(self.n_pairs())
+    }
+
+    fn n_pairs(&self) -> usize {
+        self.n_rot / 2
+    }
+
+    /// `base^(-2i / n_rot)` for each pair, scaled and divided by the file's factors.
+    fn inverse_frequencies(&self, factors: Option<&[f32]>) -> Vec<f32> {
+        let powers = (0..self.n_pairs()).map(|i| self.base.powf(ratio(2 * i, self.n_rot)));
+        let scaled: Vec<f32> = match self.scaling {
+            RopeScaling::None => powers.map(|power| 1.0 / power).collect(),
+            RopeScaling::Linear { factor } => powers.map(|power| 1.0 / power / factor).collect(),
+            RopeScaling::Yarn(yarn) => {
+                let kept = yarn.kept(self.n_rot, self.base);
+                powers.zip(kept).map(|(power, kept)| yarn.blend(power, kept)).collect()
+            }
+        };
+        match factors {
+            Some(factors) => scaled.iter().zip(factors).map(|(x, factor)| x / factor).collect(),
+            None => scaled,
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a head has far fewer than 2^24 values")]
+fn ratio(a: usize, b: usize) -> f32 {
+    a as f32 / b as f32
+}
+
+fn read_n_rot(keys: &Keys<'_>, head_dim: usize) -> Result<usize, ArchError> {
+    let n_rot = keys.count("rope.dimension_count")?.unwrap_or(head_dim);
+    if n_rot == 0 || n_rot > head_dim || !n_rot.is_multiple_of(2) {
+        return Err(keys.value_error(
+            "rope.dimension_count",
+            &n_rot,
+            "it must be even and fit in a head",
+        ));
+    }
+    Ok(n_rot)
+}
+
+/// The scaling of positions, and the factor of all cosines and sines.
+fn read_scaling(keys: &Keys<'_>) -> Result<(RopeScaling, f32), ArchError> {
+    const ALPHA: &str = "rope.scaling.alpha";
+    if let Some(alpha) = keys.float(ALPHA)?.filter(|&alpha| alpha != 0.0) {
+        return Err(keys.value_error(ALPHA, &alpha, "a base that grows is not supported"));
+    }
+    let factor = match keys.positive_float("rope.scaling.factor")? {
+        Some(factor) => factor,
+        None => keys.positive_float("rope.scale_linear")?.unwrap_or(1.0),
+    };
+    let magnitude = keys.positive_float("rope.scaling.attn_factor")?.unwrap_or(1.0);
+    match keys.text("rope.scaling.type")? {
+        Some("none") => Ok((RopeScaling::None, magnitude)),
+        None | Some("linear") => Ok((RopeScaling::Linear { factor }, magnitude)),
+        Some("yarn") => {
+            let yarn = Yarn::read(keys, factor)?;
+            Ok((RopeScaling::Yarn(yarn), magnitude * yarn.magnitude(keys)?))
+        }
+        Some(other) => Err(keys.value_error(
+            "rope.scaling.type",
+            &other,
+            "only none, linear and yarn are supported",
+        )),
+    }
+}
+
+impl Yarn {
+    fn read(keys: &Keys<'_>, factor: f32) -> Result<Self, ArchError> {
+        const CONTEXT: &str = "rope.scaling.original_context_length";
+        let context_original = match keys.count(CONTEXT)? {
+            None => keys.required_count("context_length")?,
+            Some(_) => keys.required_count(CONTEXT)?,
+        };
+        let ext_factor = keys.float("rope.scaling.yarn_ext_factor")?;
+        Ok(Self {
+            factor,
+            context_original,
+            beta_fast: keys.positive_float("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
+            beta_slow: keys.positive_float("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
+            // Below 0 means: not set.
+            ext_factor: ext_factor.filter(|&factor| factor >= 0.0).unwrap_or(1.0),
+        })
+    }
+
+    /// Factor of cosines and sines: the file's own, or `1 + 0.1 ln(factor)`.
+    ///
+    /// With a `yarn_log_multiplier` m it is divided by `1 + 0.1 m ln(factor)`. Without the ramp there is none.
+    fn magnitude(&self, keys: &Keys<'_>) -> Result<f32, ArchError> {
+        if let Some(magnitude) = keys.positive_float("rope.scaling.yarn_attn_factor")? {
+            return Ok(magnitude);
+        }
+        let all_dims = keys.float("rope.scaling.yarn_log_multiplier")?.unwrap_or(0.0);
+        if self.ext_factor == 0.0 || self.factor <= 1.0 {
+            return Ok(1.0);
+        }
+        let longer = |multiplier: f32| 1.0 + 0.1 * multiplier * self.factor.ln();
+        Ok(longer(1.0) / longer(all_dims))
+    }
+
+    /// How much of its own frequency each pair keeps, 0 to 1.
+    fn kept(&self, n_rot: usize, base: f32) -> impl Iterator<Item = f32> {
+        let low = self.pair_with_turns(self.beta_fast, n_rot, base).floor().max(0.0);
+        let high = self.pair_with_turns(self.beta_slow, n_rot, base).ceil().min(n_rot as f64 - 1.0);
+        let width = (high - low).max(0.001);
+        let ext_factor = self.ext_factor;
+        (0..n_rot / 2).map(move |i| {
+            #[expect(clippy::cast_possible_truncation, reason = "rounding to f32 is the point")]
+            let ramp = (i as f32 - low as f32) / width as f32;
+            (1.0 - ramp.clamp(0.0, 1.0)) * ext_factor
+        })
+    }
+
+    /// The pair, as a fraction, that turns `n_turns` times within the original context.
+    fn pair_with_turns(&self, n_turns: f32, n_rot: usize, base: f32) -> f64 {
+        let positions_per_radian =
+            self.context_original as f64 / (f64::from(n_turns) * std::f64::consts::TAU);
+        n_rot as f64 * positions_per_radian.ln() / (2.0 * f64::from(base).ln())
+    }
+
+    fn blend(&self, power: f32, kept: f32) -> f32 {
+        1.0 / (self.factor * power) * (1.0 - kept) + 1.0 / power * kept
+    }
+}
+
+/// The rotation of a loaded model, with the angles of the step.
+#[derive(Debug)]
+pub(crate) struct Rope {
+    pairs: RopePairs,
+    table: RopeTable,
+    inverse_frequencies: Vec<f32>,
+    magnitude: f32,
+}
+
+impl Rope {
+    /// Room for the angles of `n_rows` rows.
+    pub(crate) fn new(shape: &RopeShape, weights: &Weights, n_rows: usize) -> Self {
+        Self {
+            pairs: shape.pairs,
+            table: RopeTable::with_capacity(n_rows, shape.n_pairs()),
+            inverse_frequencies: shape
+                .inverse_frequencies(shape.factors.map(|id| weights.vector(id))),
+            magnitude: shape.magnitude,
+        }
+    }
+
+    /// Makes the table ready for rows at `positions`.
+    pub(crate) fn fill(&mut self, positions: &[u32]) {
+        self.table.fill(positions, &self.inverse_frequencies, self.magnitude);
+    }
+
+    /// Rotates the heads of the rows that the table was made for, `[n_rows, n_head, head_dim]`, in place.
+    pub(crate) fn rotate(&self, heads: &mut [f32], head_dim: usize) {
+        rope(heads, head_dim, self.pairs, &self.table);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frank_gguf::{Metadata, Value};
+
+    use super::*;
+
+    fn shape(entries: &[(&str, Value)]) -> Result<RopeShape, ArchError> {
+        let entries = entries.iter().map(|(key, value)| (format!("x.{key}"), value.clone()));
+        let metadata = Metadata::new(entries.collect()).expect("no key twice");
+        RopeShape::read(&Keys::new(&metadata, "x"), 32, RopePairs::Halves)
+    }
+
+    fn yarn(more: &[(&str, Value)]) -> RopeShape {
+        let mut entries = vec![
+            ("rope.scaling.type", Value::String("yarn".to_owned())),
+            ("rope.scaling.factor", Value::F32(4.0)),
+            ("rope.scaling.original_context_length", Value::U32(128)),
+        ];
+        entries.extend_from_slice(more);
+        shape(&entries).expect("good keys")
+    }
+
+    fn check(shape: &RopeShape, expected: &[f32], magnitude: f32) {
+        let frequencies = shape.inverse_frequencies(None);
+        assert_eq!(frequencies.len(), 16);
+        for (got, expected) in frequencies.iter().zip(expected) {
+            assert!((got / expected - 1.0).abs() < 2e-7, "{got} for {expected}");
+        }
+        assert!((shape.magnitude / magnitude - 1.0).abs() < 2e-7, "{}", shape.magnitude);
+    }
+
+    #[test]
+    fn yarn_gives_the_frequencies_of_transformers() {
+        // `ROPE_INIT_FUNCTIONS["yarn"]` of transformers 5.24 for heads of 32, base 10,000.
+        let defaults = [1.0, 0.492_048_65, 0.237_170_82, 0.111_142_464, 0.049_999_997, 0.021_087_8];
+        check(&yarn(&[]), &defaults, 1.138_629_4);
+        let own_ramp = [1.0, 0.562_341_33, 0.256_935_06, 0.111_142_464, 0.043_75, 0.014_058_532];
+        let keys = [
+            ("rope.scaling.yarn_beta_fast", Value::F32(8.0)),
+            ("rope.scaling.yarn_beta_slow", Value::F32(2.0)),
+            ("rope.scaling.yarn_attn_factor", Value::F32(1.25)),
+        ];
+        check(&yarn(&keys), &own_ramp, 1.25);
+    }
+
+    #[test]
+    fn yarn_without_its_ramp_is_linear() {
+        let keys = [("rope.scaling.yarn_ext_factor", Value::F32(0.0))];
+        check(&yarn(&keys), &[0.25, 0.140_585_33, 0.079_056_94], 1.0);
+        // Below 0 it means that none was given.
+        let keys = [("rope.scaling.yarn_ext_factor", Value::F32(-1.0))];
+        check(&yarn(&keys), &[1.0, 0.492_048_65], 1.138_629_4);
+    }
+
+    #[test]
+    fn a_log_multiplier_takes_back_and_an_attention_factor_multiplies() {
+        let one = [("rope.scaling.yarn_log_multiplier", Value::F32(1.0))];
+        check(&yarn(&one), &[1.0], 1.0);
+        let half = [("rope.scaling.yarn_log_multiplier", Value::F32(0.5))];
+        check(&yarn(&half), &[1.0], 1.138_629_4 / 1.069_314_7);
+        check(&yarn(&[("rope.scaling.attn_factor", Value::F32(2.0))]), &[1.0], 2.277_258_9);
+    }
+
+    #[test]
+    fn a_factor_without_a_type_is_linear_and_none_ignores_it() {
+        let linear = [0.25, 0.140_585_33, 0.079_056_94];
+        check(&shape(&[("rope.scaling.factor", Value::F32(4.0))]).expect("good"), &linear, 1.0);
+        check(&shape(&[("rope.scale_linear", Value::F32(4.0))]).expect("good"), &linear, 1.0);
+        let none = ("rope.scaling.type", Value::String("none".to_owned()));
+        let keys = [none, ("rope.scaling.factor", Value::F32(4.0))];
+        check(&shape(&keys).expect("good"), &[1.0, 0.562_341_33, 0.316_227_77], 1.0);
+    }
+
+    #[test]
+    fn factors_of_the_file_divide() {
+        let plain = shape(&[]).expect("good");
+        let factors: Vec<f32> = (0u8..16).map(|i| 1.0 + f32::from(i)).collect();
+        let divided = plain.inverse_frequencies(Some(&factors));
+        assert!((divided[1] / (0.562_341_33 / 2.0) - 1.0).abs() < 2e-7, "{}", divided[1]);
+    }
+
+    #[test]
+    fn a_context_too_short_for_the_ramp_interpolates_all_but_the_first_pair() {
+        let keys = [("rope.scaling.original_context_length", Value::U32(1))];
+        let entries = [("rope.scaling.type", Value::String("yarn".to_owned()))];
+        let entries: Vec<_> = entries.into_iter().chain(keys).collect();
+        let frequencies = shape(&entries).expect("good").inverse_frequencies(None);
+        assert!(frequencies.iter().all(|x| x.is_finite()), "{frequencies:?}");
+    }
+}
