@@ -13,6 +13,7 @@ use frank_gguf::Metadata;
 
 use crate::byte_alphabet;
 use crate::error::{TokenizerError, shortened};
+use crate::text_index::TextIndex;
 use crate::vocab::{TokenKind, Vocab};
 
 const MERGES_KEY: &str = "tokenizer.ggml.merges";
@@ -35,11 +36,13 @@ struct Merge {
 
 /// The merges of a vocabulary.
 pub(crate) struct Bpe {
-    byte_tokens: [u32; 256],
+    byte_tokens: Box<[u32; 256]>,
     /// By rank: the first is merged first.
     merges: Vec<Merge>,
     /// Indexes into `merges`.
     ranks: HashMap<(u32, u32), u32>,
+    /// Words that are tokens, where such a word is not merged.
+    whole_words: Option<TextIndex>,
 }
 
 /// One symbol of a word: a token, in a chain from left to right.
@@ -70,7 +73,12 @@ pub(crate) struct Scratch {
 
 impl Bpe {
     /// Reads the merges. They may only be made of text tokens and into them: control tokens are never spelled.
-    pub(crate) fn from_metadata(metadata: &Metadata, vocab: &Vocab) -> Result<Bpe, TokenizerError> {
+    /// With `whole_words` a word that is a token as it stands is that token.
+    pub(crate) fn from_metadata(
+        metadata: &Metadata,
+        vocab: &Vocab,
+        whole_words: bool,
+    ) -> Result<Bpe, TokenizerError> {
         let list =
             metadata.strings(MERGES_KEY)?.ok_or(TokenizerError::MissingKey { key: MERGES_KEY })?;
         if u32::try_from(list.len()).is_err() {
@@ -86,9 +94,10 @@ impl Bpe {
                 .unwrap_or(NO_TOKEN)
         };
         let mut bpe = Bpe {
-            byte_tokens: std::array::from_fn(|byte| spelled(byte as u8)),
+            byte_tokens: Box::new(std::array::from_fn(|byte| spelled(byte as u8))),
             merges: Vec::with_capacity(list.len()),
             ranks: HashMap::with_capacity(list.len()),
+            whole_words: whole_words.then(|| index_words(vocab)),
         };
         for (index, text) in list.iter().enumerate() {
             bpe.push_merge(read_merge(index, text, &ids)?);
@@ -103,6 +112,11 @@ impl Bpe {
             slot.insert(rank);
             self.merges.push(merge);
         }
+    }
+
+    /// The token that a word is as it stands, if the vocabulary wants such words whole.
+    pub(crate) fn whole_word(&self, word: &str, vocab: &Vocab) -> Option<u32> {
+        self.whole_words.as_ref()?.find(word.as_bytes(), |id| vocab.bytes(id))
     }
 
     /// Appends the tokens of one word. A byte that the vocabulary cannot spell is left out, as in llama.cpp.
@@ -142,6 +156,8 @@ impl Bpe {
         // A slot of the standard library's map is its key, its value and one control byte.
         self.ranks.capacity() * (size_of::<((u32, u32), u32)>() + 1)
             + self.merges.capacity() * size_of::<Merge>()
+            + size_of::<[u32; 256]>()
+            + self.whole_words.as_ref().map_or(0, TextIndex::heap_bytes)
     }
 }
 
@@ -190,6 +206,17 @@ impl Scratch {
     }
 }
 
+/// The tokens that a word can be, by their bytes. One that is not spelled in the alphabet of bytes is none of them.
+fn index_words(vocab: &Vocab) -> TextIndex {
+    let is_word = |&id: &u32| {
+        let text = vocab.text(id);
+        vocab.kind(id) == Some(TokenKind::Text)
+            && !text.is_empty()
+            && text.chars().all(|c| byte_alphabet::byte_of(c).is_some())
+    };
+    TextIndex::new(&vocab.ids().filter(is_word).collect::<Vec<_>>(), |id| vocab.bytes(id))
+}
+
 /// The pair of a merge, and what it becomes.
 fn read_merge(index: usize, text: &str, ids: &HashMap<&str, u32>) -> Result<Merge, TokenizerError> {
     // The first piece may itself be a space in vocabularies with another alphabet; it is never empty.
@@ -215,7 +242,12 @@ mod tests {
 
     /// A vocabulary where every byte is token 0 but `b` and `c`, which are 1 and 2.
     fn bpe(merges: impl IntoIterator<Item = (u32, u32, u32)>) -> Bpe {
-        let mut bpe = Bpe { byte_tokens: [0; 256], merges: Vec::new(), ranks: HashMap::new() };
+        let mut bpe = Bpe {
+            byte_tokens: Box::new([0; 256]),
+            merges: Vec::new(),
+            ranks: HashMap::new(),
+            whole_words: None,
+        };
         bpe.byte_tokens[usize::from(b'b')] = 1;
         bpe.byte_tokens[usize::from(b'c')] = 2;
         for (left, right, token_id) in merges {

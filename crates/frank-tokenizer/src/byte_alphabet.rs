@@ -9,7 +9,7 @@ const fn is_printable(byte: u8) -> bool {
 }
 
 /// The character of each byte.
-static CHARS: [char; 256] = {
+const CHARS: [char; 256] = {
     let mut chars = ['\0'; 256];
     let mut next = 0x100;
     let mut byte = 0;
@@ -25,6 +25,17 @@ static CHARS: [char; 256] = {
     chars
 };
 
+/// The byte of each character up to the last one of the alphabet.
+static BYTES: [Option<u8>; 0x144] = {
+    let mut bytes = [None; 0x144];
+    let mut byte = 0;
+    while byte < 256 {
+        bytes[CHARS[byte] as usize] = Some(byte as u8);
+        byte += 1;
+    }
+    bytes
+};
+
 /// The character that spells a byte.
 pub(crate) fn char_of(byte: u8) -> char {
     CHARS[usize::from(byte)]
@@ -32,13 +43,7 @@ pub(crate) fn char_of(byte: u8) -> char {
 
 /// The byte that a character spells; `None` for a character outside the alphabet.
 pub(crate) fn byte_of(c: char) -> Option<u8> {
-    match u8::try_from(u32::from(c)) {
-        Ok(byte) => is_printable(byte).then_some(byte),
-        Err(_) => {
-            let nth = u32::from(c).checked_sub(0x100)?;
-            (0..=255u8).filter(|&byte| !is_printable(byte)).nth(nth as usize)
-        }
-    }
+    BYTES.get(u32::from(c) as usize).copied().flatten()
 }
 
 /// Appends the bytes that a token's text spells. Characters outside the alphabet, which added tokens have, stand for

@@ -72,6 +72,38 @@ pub enum TokenizerError {
         /// The type in the file.
         kind: i32,
     },
+    /// A token that is typed as a byte and does not say which.
+    #[error(
+        "token {token_id} is typed as a byte, but its text {text:?} is none of <0x00> to <0xFF>"
+    )]
+    ByteForm {
+        /// The token.
+        token_id: u32,
+        /// Its text.
+        text: String,
+    },
+    /// A score that cannot be compared.
+    #[error("token {token_id} has no number as its score")]
+    ScoreNotANumber {
+        /// The token.
+        token_id: u32,
+    },
+    /// A vocabulary with texts that it cannot turn into tokens.
+    #[error("no token stands for byte {byte:#04x}, and none for what is unknown")]
+    NoFallback {
+        /// The lowest byte without a token.
+        byte: u8,
+    },
+    /// A token that is longer than any real one.
+    #[error("token {token_id} has a text of {bytes} bytes, at most {max} are allowed")]
+    TooLong {
+        /// The token.
+        token_id: u32,
+        /// Bytes of its text.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
     /// A key that names a token beyond the vocabulary.
     #[error("key {key:?} is {token_id}, but the vocabulary has {n_vocab} tokens")]
     TokenId {

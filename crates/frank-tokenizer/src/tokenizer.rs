@@ -3,25 +3,33 @@
 use frank_chat::Prompt;
 use frank_gguf::Metadata;
 
-use crate::bpe::{Bpe, Scratch};
+use crate::bpe::{self, Bpe};
 use crate::error::{TokenizerError, shortened};
 use crate::pre::Pre;
 use crate::special::{Piece, SpecialTokens, Specials};
-use crate::vocab::{TokenKind, Vocab};
+use crate::spm::{self, Spm};
+use crate::vocab::{Spelling, TokenKind, Vocab};
 
 const MODEL_KEY: &str = "tokenizer.ggml.model";
 /// Byte-level BPE, by the name of its first user.
 const MODEL_BPE: &str = "gpt2";
+/// SentencePiece's BPE, by the name of its first user.
+const MODEL_SPM: &str = "llama";
 
 /// The tokenizer of a model file.
 pub struct Tokenizer {
     vocab: Vocab,
     specials: SpecialTokens,
-    pre: &'static Pre,
-    bpe: Bpe,
+    algorithm: Algorithm,
     /// Tokens whose text a message must not be able to spell.
     guarded: Vec<u32>,
     warnings: Vec<String>,
+}
+
+/// How text between special tokens becomes tokens.
+enum Algorithm {
+    Bpe { pre: &'static Pre, bpe: Bpe },
+    Spm(Spm),
 }
 
 impl Tokenizer {
@@ -32,21 +40,22 @@ impl Tokenizer {
     pub fn from_metadata(metadata: &Metadata) -> Result<Tokenizer, TokenizerError> {
         let model =
             metadata.str(MODEL_KEY)?.ok_or(TokenizerError::MissingKey { key: MODEL_KEY })?;
-        if model != MODEL_BPE {
-            return Err(TokenizerError::UnknownModel {
-                model: shortened(model),
-                known: MODEL_BPE.to_owned(),
-            });
-        }
         let mut warnings = Vec::new();
-        let pre = Pre::find(metadata.str("tokenizer.ggml.pre")?, &mut warnings)?;
-        let vocab = Vocab::from_metadata(metadata, &mut warnings)?;
+        let (vocab, algorithm) = match model {
+            MODEL_BPE => read_bpe(metadata, &mut warnings)?,
+            MODEL_SPM => read_spm(metadata, &mut warnings)?,
+            _ => {
+                return Err(TokenizerError::UnknownModel {
+                    model: shortened(model),
+                    known: [MODEL_BPE, MODEL_SPM].join(", "),
+                });
+            }
+        };
         let template = metadata.str("tokenizer.chat_template")?.unwrap_or_default();
         Ok(Tokenizer {
             specials: SpecialTokens::new(&vocab)?,
-            bpe: Bpe::from_metadata(metadata, &vocab)?,
+            algorithm,
             guarded: guarded_tokens(&vocab, template),
-            pre,
             vocab,
             warnings,
         })
@@ -64,7 +73,7 @@ impl Tokenizer {
         let mut encoder = Encoder::new(self);
         for piece in self.specials.split(text, specials) {
             match piece {
-                Piece::Token(id) => encoder.tokens.push(id),
+                Piece::Token(id) => encoder.push_token(id),
                 Piece::Text(text) => encoder.push_text(text),
             }
         }
@@ -81,7 +90,7 @@ impl Tokenizer {
         let mut encoder = Encoder::new(self);
         for piece in self.specials.split(&prompt.text, Specials::Parse) {
             match piece {
-                Piece::Token(id) => encoder.tokens.push(id),
+                Piece::Token(id) => encoder.push_token(id),
                 Piece::Text(text) if text.contains(prompt.guard) => {
                     encoder.push_text(&text.replace(prompt.guard, ""));
                 }
@@ -160,7 +169,7 @@ impl Tokenizer {
         token_ids.map(|token_id| self.token_bytes(token_id).len()).max().unwrap_or(0).max(1)
     }
 
-    /// A token as the vocabulary spells it (a space is `Ġ`); empty for ids beyond the vocabulary.
+    /// A token as the vocabulary spells it (a space is `Ġ` or `▁`); empty for ids beyond the vocabulary.
     #[must_use]
     pub fn token_text(&self, token_id: u32) -> &str {
         self.vocab.text(token_id)
@@ -177,27 +186,80 @@ impl Tokenizer {
     /// Bytes of memory that the tokenizer holds.
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
-        let parts = self.vocab.heap_bytes() + self.specials.heap_bytes() + self.bpe.heap_bytes();
+        let algorithm = match &self.algorithm {
+            Algorithm::Bpe { bpe, .. } => bpe.heap_bytes(),
+            Algorithm::Spm(spm) => spm.heap_bytes(),
+        };
+        let parts = self.vocab.heap_bytes() + self.specials.heap_bytes() + algorithm;
         (parts + self.guarded.capacity() * size_of::<u32>()) as u64
     }
+}
+
+fn read_bpe(
+    metadata: &Metadata,
+    warnings: &mut Vec<String>,
+) -> Result<(Vocab, Algorithm), TokenizerError> {
+    let pre = Pre::find(metadata.str("tokenizer.ggml.pre")?, warnings)?;
+    let vocab = Vocab::from_metadata(metadata, Spelling::Bytes, pre.adds_bos, warnings)?;
+    let bpe = Bpe::from_metadata(metadata, &vocab, pre.whole_words)?;
+    Ok((vocab, Algorithm::Bpe { pre, bpe }))
+}
+
+fn read_spm(
+    metadata: &Metadata,
+    warnings: &mut Vec<String>,
+) -> Result<(Vocab, Algorithm), TokenizerError> {
+    let vocab = Vocab::from_metadata(metadata, Spelling::Text, true, warnings)?;
+    let spm = Spm::from_metadata(metadata, &vocab, warnings)?;
+    Ok((vocab, Algorithm::Spm(spm)))
 }
 
 /// A sequence of tokens in the making.
 struct Encoder<'a> {
     tokenizer: &'a Tokenizer,
-    scratch: Scratch,
+    bpe_scratch: bpe::Scratch,
+    spm_scratch: spm::Scratch,
     tokens: Vec<u32>,
+    /// Whether a special token comes before what is next, or nothing.
+    after_special: bool,
 }
 
 impl<'a> Encoder<'a> {
     fn new(tokenizer: &'a Tokenizer) -> Encoder<'a> {
-        Encoder { tokenizer, scratch: Scratch::default(), tokens: Vec::new() }
+        Encoder {
+            tokenizer,
+            bpe_scratch: bpe::Scratch::default(),
+            spm_scratch: spm::Scratch::default(),
+            tokens: Vec::new(),
+            after_special: true,
+        }
+    }
+
+    fn push_token(&mut self, token_id: u32) {
+        self.tokens.push(token_id);
+        self.after_special = true;
     }
 
     fn push_text(&mut self, text: &str) {
-        for word in self.tokenizer.pre.words(text) {
-            self.tokenizer.bpe.encode_word(word, &mut self.scratch, &mut self.tokens);
+        if text.is_empty() {
+            return;
         }
+        let vocab = &self.tokenizer.vocab;
+        match &self.tokenizer.algorithm {
+            Algorithm::Bpe { pre, bpe } => {
+                for word in pre.words(text) {
+                    match bpe.whole_word(word, vocab) {
+                        Some(token_id) => self.tokens.push(token_id),
+                        None => bpe.encode_word(word, &mut self.bpe_scratch, &mut self.tokens),
+                    }
+                }
+            }
+            Algorithm::Spm(spm) => {
+                let scratch = &mut self.spm_scratch;
+                spm.encode(text, self.after_special, vocab, scratch, &mut self.tokens);
+            }
+        }
+        self.after_special = false;
     }
 }
 
@@ -215,7 +277,7 @@ fn guarded_tokens(vocab: &Vocab, template: &str) -> Vec<u32> {
         Some(TokenKind::UserDefined) => {
             is_marker(vocab.text(*id)) && template.contains(vocab.text(*id))
         }
-        Some(TokenKind::Text) | None => false,
+        Some(TokenKind::Text | TokenKind::Byte(_)) | None => false,
     };
     vocab.ids().filter(is_guarded).collect()
 }

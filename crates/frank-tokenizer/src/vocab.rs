@@ -28,13 +28,44 @@ static END_TEXTS: &[&str] = &[
     "<EOT>",
     "[EOT]",
     "<｜end▁of▁sentence｜>",
+    "<|fim_pad|>",
+    "<|repo_name|>",
+    "<|file_sep|>",
 ];
+
+/// Texts that frame the parts of a text with a hole in it, in the vocabularies that have them. They too are control
+/// tokens, however the file types them.
+static INFILL_TEXTS: &[&str] = &[
+    "<|fim_prefix|>",
+    "<|fim_suffix|>",
+    "<|fim_middle|>",
+    "<fim_prefix>",
+    "<fim_suffix>",
+    "<fim_middle>",
+    "<｜fim▁begin｜>",
+    "<｜fim▁hole｜>",
+    "<｜fim▁end｜>",
+];
+
+/// What a space is in vocabularies that are not spelled in bytes: U+2581.
+pub(crate) const SPACE: char = '▁';
+
+/// How the texts of tokens stand for bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// Each character is a byte, in GPT-2's alphabet.
+    Bytes,
+    /// Text as it is, with [`SPACE`] for each space.
+    Text,
+}
 
 /// What a token is for. Source: `llama_token_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TokenKind {
-    /// A piece of text; also the kinds of the format that make no difference here (undefined, unused, byte).
+    /// A piece of text; also the kinds of the format that make no difference here (undefined, unused).
     Text,
+    /// One byte, for text that no other token spells.
+    Byte(u8),
     /// Structure of a prompt. Has no text of its own; also the token for what is unknown.
     Control,
     /// A text that is always one token, found before any other splitting.
@@ -48,15 +79,20 @@ pub(crate) struct Vocab {
     bytes: Arena,
     pub(crate) bos: Option<u32>,
     pub(crate) eos: Option<u32>,
+    /// What stands for text that no token spells.
+    pub(crate) unknown: Option<u32>,
     pub(crate) adds_bos: bool,
     pub(crate) adds_eos: bool,
     ends: Vec<u32>,
 }
 
 impl Vocab {
-    /// Reads a byte-level vocabulary. A token of no text is kept for its id and can neither be written nor read.
+    /// Reads a vocabulary. A token of no text is kept for its id and can neither be written nor read. `adds_bos` holds
+    /// where the file does not say.
     pub(crate) fn from_metadata(
         metadata: &Metadata,
+        spelling: Spelling,
+        adds_bos: bool,
         warnings: &mut Vec<String>,
     ) -> Result<Vocab, TokenizerError> {
         let texts =
@@ -68,13 +104,13 @@ impl Vocab {
             return Err(TokenizerError::TooMany { key: TOKENS_KEY, count: texts.len() });
         }
         let ids = ids_by_text(texts)?;
-        let mut kinds = read_kinds(metadata, texts.len())?;
-        for &end in END_TEXTS {
-            if let Some(&id) = ids.get(end)
+        let mut kinds = read_kinds(metadata, texts)?;
+        for &text in END_TEXTS.iter().chain(INFILL_TEXTS) {
+            if let Some(&id) = ids.get(text)
                 && kinds[id as usize] != TokenKind::Control
             {
                 warnings.push(format!(
-                    "token {id} {end:?} is not typed as a control token, but is treated as one"
+                    "token {id} {text:?} is not typed as a control token, but is treated as one"
                 ));
                 kinds[id as usize] = TokenKind::Control;
             }
@@ -84,13 +120,16 @@ impl Vocab {
         let eot = token_id("tokenizer.ggml.eot_token_id")?;
         let eom = token_id("tokenizer.ggml.eom_token_id")?;
         let ends = end_tokens(&ids, [eos, eot, eom]);
+        let bos = token_id("tokenizer.ggml.bos_token_id")?;
+        let adds_bos_unsaid = adds_bos && bos.is_some();
         let vocab = Vocab {
-            bytes: decode(texts, &kinds),
+            bytes: decode(texts, &kinds, spelling),
             texts: Arena::of(texts.iter().map(String::as_bytes)),
             kinds,
-            bos: token_id("tokenizer.ggml.bos_token_id")?,
+            bos,
             eos,
-            adds_bos: metadata.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(false),
+            unknown: token_id("tokenizer.ggml.unknown_token_id")?,
+            adds_bos: metadata.bool("tokenizer.ggml.add_bos_token")?.unwrap_or(adds_bos_unsaid),
             adds_eos: metadata.bool("tokenizer.ggml.add_eos_token")?.unwrap_or(false),
             ends,
         };
@@ -123,7 +162,7 @@ impl Vocab {
     pub(crate) fn special_kind(&self, id: u32) -> Option<TokenKind> {
         let n_chars = self.text(id).chars().take(2).count();
         self.kind(id).filter(|kind| match kind {
-            TokenKind::Text => false,
+            TokenKind::Text | TokenKind::Byte(_) => false,
             TokenKind::Control => n_chars == 2,
             TokenKind::UserDefined => n_chars > 0,
         })
@@ -131,7 +170,12 @@ impl Vocab {
 
     /// The text as the vocabulary spells it; empty beyond the vocabulary.
     pub(crate) fn text(&self, id: u32) -> &str {
-        std::str::from_utf8(self.texts.get(id)).expect("texts were strings when they were put in")
+        std::str::from_utf8(self.spelled(id)).expect("texts were strings when they were put in")
+    }
+
+    /// The bytes of [`Vocab::text`].
+    pub(crate) fn spelled(&self, id: u32) -> &[u8] {
+        self.texts.get(id)
     }
 
     /// The bytes that a token adds to an answer; none for control tokens and beyond the vocabulary.
@@ -171,20 +215,30 @@ fn ids_by_text(texts: &[String]) -> Result<HashMap<&str, u32>, TokenizerError> {
     Ok(ids)
 }
 
-fn read_kinds(metadata: &Metadata, n_vocab: usize) -> Result<Vec<TokenKind>, TokenizerError> {
+fn read_kinds(metadata: &Metadata, texts: &[String]) -> Result<Vec<TokenKind>, TokenizerError> {
     let Some(kinds) = metadata.i32s(KINDS_KEY)? else {
-        return Ok(vec![TokenKind::Text; n_vocab]);
+        return Ok(vec![TokenKind::Text; texts.len()]);
     };
-    if kinds.len() != n_vocab {
-        return Err(TokenizerError::Length { key: KINDS_KEY, got: kinds.len(), want: n_vocab });
+    if kinds.len() != texts.len() {
+        return Err(TokenizerError::Length { key: KINDS_KEY, got: kinds.len(), want: texts.len() });
     }
-    let kind = |(kind, token_id)| match kind {
-        0 | 1 | 5 | 6 => Ok(TokenKind::Text),
+    let kind = |((kind, text), token_id): ((i32, &String), u32)| match kind {
+        0 | 1 | 5 => Ok(TokenKind::Text),
         2 | 3 => Ok(TokenKind::Control),
         4 => Ok(TokenKind::UserDefined),
+        6 => byte_of(text)
+            .map(TokenKind::Byte)
+            .ok_or_else(|| TokenizerError::ByteForm { token_id, text: shortened(text) }),
         _ => Err(TokenizerError::TokenKind { token_id, kind }),
     };
-    kinds.into_iter().zip(0u32..).map(kind).collect()
+    kinds.into_iter().zip(texts).zip(0u32..).map(kind).collect()
+}
+
+/// The byte of a byte token: `<0x00>` to `<0xFF>`.
+fn byte_of(text: &str) -> Option<u8> {
+    let digits = text.strip_prefix("<0x")?.strip_suffix('>')?;
+    let is_hex = digits.len() == 2 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u8::from_str_radix(digits, 16).ok().filter(|_| is_hex)
 }
 
 fn token_id(
@@ -214,17 +268,22 @@ fn end_tokens(ids: &HashMap<&str, u32>, named: [Option<u32>; 3]) -> Vec<u32> {
     ends
 }
 
-fn decode(texts: &[String], kinds: &[TokenKind]) -> Arena {
-    let mut spelled = Vec::new();
+/// The bytes that each token stands for.
+fn decode(texts: &[String], kinds: &[TokenKind], spelling: Spelling) -> Arena {
+    let mut bytes = Vec::new();
     let mut arena = Arena::of([]);
     for (text, kind) in texts.iter().zip(kinds) {
-        spelled.clear();
-        match kind {
-            TokenKind::Text => byte_alphabet::decode(text, &mut spelled),
-            TokenKind::UserDefined => spelled.extend_from_slice(text.as_bytes()),
-            TokenKind::Control => {}
+        bytes.clear();
+        match (kind, spelling) {
+            (TokenKind::Text, Spelling::Bytes) => byte_alphabet::decode(text, &mut bytes),
+            (TokenKind::Text, Spelling::Text) => {
+                bytes.extend_from_slice(text.replace(SPACE, " ").as_bytes());
+            }
+            (TokenKind::Byte(byte), _) => bytes.push(*byte),
+            (TokenKind::UserDefined, _) => bytes.extend_from_slice(text.as_bytes()),
+            (TokenKind::Control, _) => {}
         }
-        arena.push(&spelled);
+        arena.push(&bytes);
     }
     arena
 }

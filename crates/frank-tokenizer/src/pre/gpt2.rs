@@ -2,24 +2,41 @@
 //!
 //! `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
-use super::Pre;
+use super::{Pre, run_bytes, white_space};
 use crate::unicode::{is_letter, is_number};
 
-pub(super) const PRE: Pre = Pre { name: "gpt-2", first_word: |text| first_word(text, |_| false) };
+pub(super) const PRE: Pre = Pre {
+    names: &[
+        "gpt-2",
+        "phi-2",
+        "mpt",
+        "olmo",
+        "jais",
+        "trillion",
+        "exaone4",
+        "gigachat",
+        "a.x-4.0",
+        "mellum",
+        "granite-docling",
+    ],
+    stages: &[first_word],
+    whole_words: false,
+    adds_bos: false,
+};
 
-/// Bytes of the first word. A character for which `ends` is true counts as the end of the text; it is not the first.
-pub(super) fn first_word(text: &str, ends: fn(char) -> bool) -> usize {
+/// Bytes of the first word.
+pub(super) fn first_word(text: &str) -> usize {
     if let Some(length) = contraction(text) {
         return length;
     }
     let spaces = usize::from(text.starts_with(' '));
     for class in [is_letter, is_number, is_other] {
-        let run = run_bytes(&text[spaces..], |c| class(c) && !ends(c));
+        let run = run_bytes(&text[spaces..], class);
         if run > 0 {
             return spaces + run;
         }
     }
-    white_space(text, ends)
+    white_space(text)
 }
 
 /// Bytes of an English contraction at the start. Case matters: `'S` is none.
@@ -31,21 +48,9 @@ fn contraction(text: &str) -> Option<usize> {
     Some(1 + ending.len())
 }
 
-fn is_other(c: char) -> bool {
+/// Whether a character is neither white space nor letter nor number.
+pub(super) fn is_other(c: char) -> bool {
     !c.is_whitespace() && !is_letter(c) && !is_number(c)
-}
-
-/// Bytes of the white space at the start, without its last character where a word follows that may want a space.
-fn white_space(text: &str, ends: fn(char) -> bool) -> usize {
-    let run = run_bytes(text, char::is_whitespace);
-    let word_follows = text[run..].chars().next().is_some_and(|c| !ends(c));
-    let last = text[..run].chars().next_back().map_or(0, char::len_utf8);
-    if word_follows && last < run { run - last } else { run }
-}
-
-/// Bytes of the characters at the start that are of a class.
-fn run_bytes(text: &str, class: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !class(c)).unwrap_or(text.len())
 }
 
 #[cfg(test)]

@@ -2,17 +2,24 @@
 //!
 //! `\p{N}`, then GPT-2's expression in each piece, so that a number ends a piece as the end of the text does.
 
-use super::{Pre, gpt2};
+use super::{Pre, gpt2, single_or_gap};
 use crate::unicode::is_number;
 
-pub(super) const PRE: Pre = Pre { name: "smollm", first_word };
-
-fn first_word(text: &str) -> usize {
-    match text.chars().next() {
-        Some(first) if is_number(first) => first.len_utf8(),
-        _ => gpt2::first_word(text, is_number),
-    }
-}
+pub(super) const PRE: Pre = Pre {
+    names: &[
+        "smollm",
+        "starcoder",
+        "refact",
+        "command-r",
+        "codeshell",
+        "exaone",
+        "minerva-7b",
+        "mellum2",
+    ],
+    stages: &[|text| single_or_gap(text, is_number), gpt2::first_word],
+    whole_words: false,
+    adds_bos: false,
+};
 
 #[cfg(test)]
 mod tests {

@@ -3,7 +3,7 @@
 use frank_gguf::{Array, Metadata};
 use frank_tokenizer::Tokenizer;
 
-use crate::{CONTROL, Keys, NORMAL, USER_DEFINED};
+use crate::{BYTE, CONTROL, Keys, NORMAL, USER_DEFINED};
 
 #[track_caller]
 fn check(keys: &Keys, expected: &str) {
@@ -17,20 +17,15 @@ fn keys() -> Keys {
 
 #[test]
 fn unknown_algorithms_are_refused_by_name() {
-    let known = "tokenizer.ggml.pre is \"qwen99\"; known: gpt-2, smollm";
-    check(&keys().with("tokenizer.ggml.pre", "qwen99"), known);
-    check(
-        &keys().with("tokenizer.ggml.pre", ""),
-        "tokenizer.ggml.pre is \"\"; known: gpt-2, smollm",
-    );
-    check(
-        &keys().with("tokenizer.ggml.model", "llama"),
-        "tokenizer.ggml.model is \"llama\"; known: gpt2",
-    );
-    check(
-        &keys().with("tokenizer.ggml.model", "\x1b[2J"),
-        "tokenizer.ggml.model is \"\\u{1b}[2J\"; known: gpt2",
-    );
+    let known = "gpt-2, default, llama-bpe, smollm, qwen2, qwen35, deepseek-llm, deepseek-coder, deepseek-v3, gpt-4o, falcon";
+    for pre in ["qwen99", ""] {
+        let expected = format!("tokenizer.ggml.pre is {pre:?}; known: {known}");
+        check(&keys().with("tokenizer.ggml.pre", pre), &expected);
+    }
+    for model in ["t5", "\x1b[2J"] {
+        let expected = format!("tokenizer.ggml.model is {model:?}; known: gpt2, llama");
+        check(&keys().with("tokenizer.ggml.model", model), &expected);
+    }
 }
 
 #[test]
@@ -93,7 +88,7 @@ fn token_types_that_do_not_exist_are_refused() {
 
 #[test]
 fn tokens_beyond_the_vocabulary_are_refused() {
-    for key in ["bos", "eos", "eot", "eom"] {
+    for key in ["bos", "eos", "eot", "eom", "unknown"] {
         let key = format!("tokenizer.ggml.{key}_token_id");
         check(
             &keys().with(&key, 258u32),
@@ -166,6 +161,7 @@ fn an_error_about_a_long_text_is_short() {
         keys().with("tokenizer.ggml.model", long.as_str()),
         keys().with("tokenizer.ggml.pre", long.as_str()),
         Keys::new(&[(&long, NORMAL), (&long, NORMAL)], &[]),
+        Keys::spm(&[(&long, 0.0, BYTE)]),
         Keys::new(&[], &[&long]),
         Keys::new(&[], &[&format!("{long} {long}")]),
     ];
@@ -174,4 +170,66 @@ fn an_error_about_a_long_text_is_short() {
             Tokenizer::from_metadata(&keys.metadata()).err().expect("no tokenizer").to_string();
         assert!(error.len() < 600 && error.contains('…'), "{} bytes", error.len());
     }
+}
+
+#[test]
+fn a_vocabulary_of_sentencepiece_needs_scores_and_token_types() {
+    let keys = Keys::spm(&[("a", 0.0, NORMAL)]);
+    for key in ["tokenizer.ggml.scores", "tokenizer.ggml.token_type", "tokenizer.ggml.tokens"] {
+        check(&keys.clone().without(key), &format!("key {key:?} is missing"));
+    }
+    for n in [0, 259, 261] {
+        check(
+            &keys.clone().with("tokenizer.ggml.scores", Array::F32(vec![0.0; n])),
+            &format!(
+                "key \"tokenizer.ggml.scores\" has {n} entries, but the vocabulary has 260 tokens"
+            ),
+        );
+    }
+    check(
+        &keys.with("tokenizer.ggml.scores", Array::I32(vec![0; 260])),
+        "key \"tokenizer.ggml.scores\": an array of i32 where an array of floats was expected",
+    );
+}
+
+#[test]
+fn scores_that_are_no_numbers_are_refused_and_infinite_ones_are_not() {
+    let keys = |score| Keys::spm(&[("a", score, NORMAL)]);
+    check(&keys(f32::NAN), "token 259 has no number as its score");
+    keys(f32::INFINITY).tokenizer();
+    keys(f32::NEG_INFINITY).tokenizer();
+}
+
+#[test]
+fn byte_tokens_that_name_no_byte_are_refused() {
+    for text in ["<0x>", "<0x1>", "<0xGG>", "<0x+1>", "<0x111>", "0x11", "<0xé>"] {
+        let expected = format!(
+            "token 259 is typed as a byte, but its text {text:?} is none of <0x00> to <0xFF>"
+        );
+        check(&Keys::spm(&[(text, 0.0, BYTE)]), &expected);
+    }
+    check(
+        &Keys::new(&[("xy", BYTE)], &[]),
+        "token 256 is typed as a byte, but its text \"xy\" is none of <0x00> to <0xFF>",
+    );
+}
+
+#[test]
+fn a_vocabulary_that_cannot_spell_every_byte_and_has_no_unknown_token_is_refused() {
+    let keys = Keys::spm(&[]);
+    let mut kinds = vec![NORMAL, CONTROL, CONTROL];
+    kinds.extend((0..256).map(|byte| if byte == 0x80 { NORMAL } else { BYTE }));
+    let keys = keys.with("tokenizer.ggml.token_type", Array::I32(kinds));
+    check(&keys, "no token stands for byte 0x80, and none for what is unknown");
+    keys.with("tokenizer.ggml.unknown_token_id", 0u32).tokenizer();
+}
+
+#[test]
+fn a_token_of_sentencepiece_longer_than_any_real_one_is_refused() {
+    let long = "a".repeat(1025);
+    check(
+        &Keys::spm(&[(&long, 0.0, NORMAL)]),
+        "token 259 has a text of 1025 bytes, at most 1024 are allowed",
+    );
+    Keys::spm(&[(&long[1..], 0.0, NORMAL)]).tokenizer();
 }

@@ -3,8 +3,12 @@
 mod bounds;
 mod detokenizing;
 mod hostile_files;
+mod o200k;
 mod oracle;
 mod prompts;
+mod round_trips;
+mod spm;
+mod vectors;
 mod vocabulary;
 
 use std::fs::File;
@@ -29,6 +33,7 @@ const NORMAL: i32 = 1;
 const UNKNOWN: i32 = 2;
 const CONTROL: i32 = 3;
 const USER_DEFINED: i32 = 4;
+const BYTE: i32 = 6;
 
 /// The tokenizer keys of a small byte-level vocabulary: the 256 bytes (token id = byte), then the given tokens.
 #[derive(Clone)]
@@ -48,6 +53,26 @@ impl Keys {
                 "tokenizer.ggml.merges",
                 Array::String(merges.iter().map(|&merge| merge.to_owned()).collect()),
             )
+    }
+
+    /// A small vocabulary of SentencePiece: `<unk>`, `<s>`, `</s>`, the 256 bytes, then the given tokens with scores.
+    fn spm(more: &[(&str, f32, i32)]) -> Keys {
+        let first = [("<unk>", UNKNOWN), ("<s>", CONTROL), ("</s>", CONTROL)];
+        let first = first.map(|(text, kind)| (text.to_owned(), 0.0, kind));
+        let bytes = (0..=255u8).map(|byte| (format!("<0x{byte:02X}>"), 0.0, BYTE));
+        let more = more.iter().map(|&(text, score, kind)| (text.to_owned(), score, kind));
+        let tokens: Vec<(String, f32, i32)> = first.into_iter().chain(bytes).chain(more).collect();
+        let texts = tokens.iter().map(|token| token.0.clone()).collect();
+        Keys(Vec::new())
+            .with("tokenizer.ggml.model", "llama")
+            .with("tokenizer.ggml.tokens", Array::String(texts))
+            .with("tokenizer.ggml.scores", Array::F32(tokens.iter().map(|token| token.1).collect()))
+            .with(
+                "tokenizer.ggml.token_type",
+                Array::I32(tokens.iter().map(|token| token.2).collect()),
+            )
+            .with("tokenizer.ggml.bos_token_id", 1u32)
+            .with("tokenizer.ggml.eos_token_id", 2u32)
     }
 
     /// Sets a key.

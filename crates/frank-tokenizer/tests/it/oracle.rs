@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{fs, iter};
 
-use frank_gguf::{Array, Header};
+use frank_gguf::{Array, Header, Metadata};
 use frank_testkit::assets;
 use frank_testkit::gguf_writer::GgufWriter;
 use frank_tokenizer::{Specials, Tokenizer};
@@ -13,10 +13,13 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::{CONTROL, NORMAL, UNKNOWN, USER_DEFINED, tokenizer_of};
+use crate::{CONTROL, NORMAL, UNKNOWN, USER_DEFINED, metadata_of, tokenizer_of};
 
 const SEED: u64 = 0x005e_eded;
 const N_STRINGS: usize = 2_000;
+
+/// GGUF's id of the type.
+const TYPE_F16: u32 = 1;
 
 /// llama.cpp's tokens of each string, with control tokens parsed and literal.
 fn llama_cpp(model: &Path, strings: &[String]) -> [Vec<Vec<u32>>; 2] {
@@ -58,18 +61,94 @@ fn assert_no_differences(model: &Path, tokenizer: &Tokenizer, strings: &[String]
     assert!(differences.is_empty(), "{n} differences\n{}", differences.join("\n"));
 }
 
+/// Compares the strings of a model file that llama.cpp can load.
+fn check_model(model: &Path) {
+    let tokenizer = tokenizer_of(model);
+    assert_no_differences(model, &tokenizer, &seeded_strings(&tokenizer));
+}
+
+/// Compares the strings of one of llama.cpp's vocabularies.
+fn check_vocabulary(name: &str) {
+    let metadata = metadata_of(&assets::vocabularies().join(format!("ggml-vocab-{name}.gguf")));
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    check_model(&model_with_vocabulary(dir.path(), &metadata));
+}
+
 #[test]
 fn smollm2_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
-    let model = assets::smollm2();
-    let tokenizer = tokenizer_of(&model);
-    assert_no_differences(&model, &tokenizer, &seeded_strings(&tokenizer));
+    check_model(&assets::smollm2());
+}
+
+#[test]
+fn gemma3_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    if let Some(model) = assets::gemma3() {
+        check_model(&model);
+    }
+}
+
+#[test]
+fn qwen2_5_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    if let Some(model) = assets::qwen2() {
+        check_model(&model);
+    }
 }
 
 #[test]
 fn gpt2_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
-    let model = assets::tiny("llama.gguf");
-    let tokenizer = tokenizer_of(&model);
-    assert_no_differences(&model, &tokenizer, &seeded_strings(&tokenizer));
+    check_vocabulary("gpt-2");
+}
+
+#[test]
+fn llama3_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("llama-bpe");
+}
+
+#[test]
+fn llama2_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("llama-spm");
+}
+
+#[test]
+fn baichuan_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("baichuan");
+}
+
+#[test]
+fn qwen3_5_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("qwen35");
+}
+
+#[test]
+fn deepseek_llm_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("deepseek-llm");
+}
+
+#[test]
+fn deepseek_coder_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("deepseek-coder");
+}
+
+/// The words of DeepSeek V3, in the vocabulary of an older model: there is no file with its own.
+#[test]
+fn deepseek_v3_words_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    let metadata = metadata_of(&assets::vocabularies().join("ggml-vocab-deepseek-llm.gguf"));
+    let key = "tokenizer.ggml.pre";
+    let others = metadata.iter().filter(|&(other, _)| other != key);
+    let entries = others.map(|(key, value)| (key.to_owned(), value.clone()));
+    let entries = entries.chain([(key.to_owned(), "deepseek-v3".into())]).collect();
+    let metadata = Metadata::new(entries).expect("every key is there once");
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    check_model(&model_with_vocabulary(dir.path(), &metadata));
+}
+
+#[test]
+fn falcon_tokens_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("falcon");
+}
+
+#[test]
+fn tokens_of_a_file_without_pre_equal_those_of_llama_cpp_on_2000_seeded_strings() {
+    check_vocabulary("aquila");
 }
 
 #[test]
@@ -99,6 +178,37 @@ fn telling_code_points() -> Vec<char> {
         .collect()
 }
 
+/// The tiny model with another vocabulary. Its weights become zeros where their shape depends on that.
+fn model_with_vocabulary(dir: &Path, vocabulary: &Metadata) -> PathBuf {
+    let file = fs::read(assets::tiny("llama.gguf")).expect("the tiny model can be read");
+    let header =
+        Header::read(&mut &file[..], file.len() as u64).expect("the tiny model is well-formed");
+    let is_tokenizer = |key: &str| key.starts_with("tokenizer.");
+    let shape =
+        header.metadata.iter().filter(|&(key, _)| !is_tokenizer(key) && key != "llama.vocab_size");
+    let keys = shape
+        .chain(vocabulary.iter().filter(|&(key, _)| is_tokenizer(key)))
+        .fold(GgufWriter::without_keys(), |writer, (key, value)| writer.value(key, value.clone()));
+    let n_vocab =
+        vocabulary.strings("tokenizer.ggml.tokens").expect("strings").expect("tokens").len();
+    let writer = header.tensors.iter().fold(keys, |writer, tensor| {
+        if tensor.name == "output.weight" {
+            return writer;
+        }
+        if tensor.name == "token_embd.weight" {
+            let dims = [tensor.dims[0], n_vocab as u64];
+            let bytes = vec![0; 2 * tensor.dims[0] as usize * n_vocab];
+            return writer.tensor(&tensor.name, &dims, TYPE_F16, bytes);
+        }
+        let start = (header.data_start + tensor.offset) as usize;
+        let end = start + tensor.bytes().expect("a type with a layout") as usize;
+        writer.tensor(&tensor.name, &tensor.dims, tensor.type_id, file[start..end].to_vec())
+    });
+    let path = dir.join("made.gguf");
+    fs::write(&path, writer.to_bytes()).expect("the model can be written");
+    path
+}
+
 /// The tiny model with special tokens that overlap, in place of its unused ones.
 fn model_with_odd_specials(dir: &Path) -> PathBuf {
     let specials = [
@@ -116,33 +226,23 @@ fn model_with_odd_specials(dir: &Path) -> PathBuf {
         ("世界", USER_DEFINED),
         ("Ġthe in", USER_DEFINED),
     ];
-    let file = fs::read(assets::tiny("llama.gguf")).expect("the tiny model can be read");
-    let header =
-        Header::read(&mut &file[..], file.len() as u64).expect("the tiny model is well-formed");
+    let metadata = metadata_of(&assets::tiny("llama.gguf"));
     let tokens_key = "tokenizer.ggml.tokens";
     let kinds_key = "tokenizer.ggml.token_type";
-    let mut tokens =
-        header.metadata.strings(tokens_key).expect("strings").expect("tokens").to_vec();
-    let mut kinds = header.metadata.i32s(kinds_key).expect("integers").expect("token types");
+    let mut tokens = metadata.strings(tokens_key).expect("strings").expect("tokens").to_vec();
+    let mut kinds = metadata.i32s(kinds_key).expect("integers").expect("token types");
     let first_unused =
         tokens.iter().position(|token| token == "[PAD272]").expect("the model has unused tokens");
     for (id, (text, kind)) in (first_unused..).zip(specials) {
         tokens[id] = text.to_owned();
         kinds[id] = kind;
     }
-    let same = header
-        .metadata
-        .iter()
-        .fold(GgufWriter::without_keys(), |writer, (key, value)| writer.value(key, value.clone()));
-    let keys = same.value(tokens_key, Array::String(tokens)).value(kinds_key, Array::I32(kinds));
-    let writer = header.tensors.iter().fold(keys, |writer, tensor| {
-        let start = (header.data_start + tensor.offset) as usize;
-        let end = start + tensor.bytes().expect("a type with a layout") as usize;
-        writer.tensor(&tensor.name, &tensor.dims, tensor.type_id, file[start..end].to_vec())
-    });
-    let path = dir.join("odd-specials.gguf");
-    fs::write(&path, writer.to_bytes()).expect("the model can be written");
-    path
+    let others = metadata.iter().filter(|&(key, _)| key != tokens_key && key != kinds_key);
+    let mut entries: Vec<(String, frank_gguf::Value)> =
+        others.map(|(key, value)| (key.to_owned(), value.clone())).collect();
+    entries.push((tokens_key.to_owned(), Array::String(tokens).into()));
+    entries.push((kinds_key.to_owned(), Array::I32(kinds).into()));
+    model_with_vocabulary(dir, &Metadata::new(entries).expect("every key is there once"))
 }
 
 #[test]
@@ -181,7 +281,8 @@ fn overlapping_special_tokens_are_found_in_the_order_of_llama_cpp() {
     assert_no_differences(&model, &tokenizer, &strings);
 }
 
-fn seeded_strings(tokenizer: &Tokenizer) -> Vec<String> {
+/// Text of many scripts, code, white space, digits, odd code points, and the texts of control tokens in it.
+pub(crate) fn seeded_strings(tokenizer: &Tokenizer) -> Vec<String> {
     let control_texts = tokenizer.control_texts();
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut strings: Vec<String> =
@@ -196,7 +297,7 @@ fn seeded_string(rng: &mut ChaCha8Rng, control_texts: &[&str]) -> String {
 }
 
 fn seeded_part(rng: &mut ChaCha8Rng, control_texts: &[&str]) -> String {
-    match rng.random_range(0..15) {
+    match rng.random_range(0..16) {
         0..=2 => words(
             rng,
             "the of And hello WORLD token izer streaming it's we'll I'd they've can't 'S 'LL o'clock",
@@ -237,7 +338,11 @@ fn seeded_part(rng: &mut ChaCha8Rng, control_texts: &[&str]) -> String {
                 '\u{e0041}',
             ],
         ),
-        13 => (*control_texts.choose(rng).expect("the vocabulary has control tokens")).to_owned(),
+        13 => words(
+            rng,
+            "<table> </code> <unused7> [PAD31] <0x0A> <0xE4> ▁ ▁▁the ▁<PRE> HelloWorld XMLParser ÄÖüÄ a//b /",
+        ),
+        14 => (*control_texts.choose(rng).expect("the vocabulary has control tokens")).to_owned(),
         _ => part_of_a_control_text(rng, control_texts),
     }
 }

@@ -102,6 +102,10 @@ fn a_prompt_begins_with_exactly_one_bos_where_the_model_wants_one() {
     }
     assert_eq!(with_bos.encode_prompt(&prompt("")), [256]);
     assert_eq!(with_bos.encode_prompt(&prompt("<§s>a")), [&[256], &bytes("<s>a")[..]].concat());
+    let llama3 = chat_keys().with("tokenizer.ggml.pre", "llama-bpe").tokenizer();
+    for text in cases {
+        assert_eq!(llama3.encode_prompt(&prompt(text)), [256, 97], "{text}");
+    }
     let without = chat_keys().tokenizer();
     assert_eq!(without.encode_prompt(&prompt("a")), [97]);
     assert_eq!(without.encode_prompt(&prompt("<s>a")), [256, 97]);

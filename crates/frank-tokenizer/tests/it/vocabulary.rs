@@ -70,22 +70,61 @@ fn an_end_token_that_is_typed_as_text_is_a_control_token_with_a_warning() {
 }
 
 #[test]
-fn a_missing_or_default_pre_is_split_as_gpt2_with_a_warning() {
-    let stated = Keys::new(&[], &[]).tokenizer();
-    assert!(stated.warnings().is_empty());
-    for keys in [
-        Keys::new(&[], &[]).without("tokenizer.ggml.pre"),
-        Keys::new(&[], &[]).with("tokenizer.ggml.pre", "default"),
-    ] {
+fn tokens_that_frame_a_hole_are_control_tokens_however_they_are_typed() {
+    let tokenizer = Keys::new(&[("<|fim_prefix|>", USER_DEFINED)], &[]).tokenizer();
+    assert!(tokenizer.is_control(256) && !tokenizer.is_end(256));
+    assert_eq!(tokenizer.encode("<|fim_prefix|>", Specials::Literal), bytes("<|fim_prefix|>"));
+    assert_eq!(tokenizer.encode("<|fim_prefix|>", Specials::Parse), [256]);
+    assert_eq!(tokenizer.warnings().len(), 1);
+    let ends = Keys::new(&[("<|file_sep|>", CONTROL), ("<|repo_name|>", CONTROL)], &[]).tokenizer();
+    assert_eq!(ends.end_tokens(), [256, 257]);
+}
+
+#[test]
+fn a_missing_or_default_pre_is_split_by_the_fallback_with_a_warning() {
+    let keys = Keys::new(
+        &[("12", NORMAL), ("123", NORMAL), ("!=", NORMAL), ("Ġ!", NORMAL)],
+        &["Ġ !", "1 2", "12 3", "! ="],
+    );
+    assert!(keys.tokenizer().warnings().is_empty());
+    let missing = keys.clone().without("tokenizer.ggml.pre");
+    for (keys, word) in
+        [(missing, "missing"), (keys.with("tokenizer.ggml.pre", "default"), "\"default\"")]
+    {
         let tokenizer = keys.tokenizer();
         let [warning] = tokenizer.warnings() else { panic!("{:?}", tokenizer.warnings()) };
-        assert!(warning.starts_with("tokenizer.ggml.pre is "), "{warning}");
-        let text = "It's 1234  tests\n";
-        assert_eq!(
-            tokenizer.encode(text, Specials::Literal),
-            stated.encode(text, Specials::Literal)
-        );
+        assert!(warning.starts_with(&format!("tokenizer.ggml.pre is {word}: ")), "{warning}");
+        // Punctuation stands apart from the space before it, and digits are cut in threes.
+        assert_eq!(tokenizer.encode(" !=1231", Specials::Literal), [32, 258, 257, 49]);
     }
+}
+
+#[test]
+fn a_word_that_is_a_token_is_taken_whole_where_the_vocabulary_wants_that() {
+    // No merge makes `abc`. The token of another alphabet is no word, though it has the bytes of one.
+    let keys =
+        Keys::new(&[("ab", NORMAL), ("abc", NORMAL), ("Ġabc", NORMAL), ("世", NORMAL)], &["a b"]);
+    let encode = |pre: &str, text: &str| {
+        keys.clone().with("tokenizer.ggml.pre", pre).tokenizer().encode(text, Specials::Literal)
+    };
+    for pre in ["llama-bpe", "llama3", "gpt-4o", "llama4"] {
+        assert_eq!(encode(pre, "abc abc"), [257, 258], "{pre}");
+        assert_eq!(encode(pre, "abcd世"), [&[256], &bytes("cd世")[..]].concat(), "{pre}");
+    }
+    assert_eq!(encode("gpt-2", "abc"), [256, 99]);
+    assert_eq!(encode("qwen2", "abc"), [256, 99]);
+}
+
+#[test]
+fn llama_3_begins_with_bos_where_the_file_does_not_say() {
+    let keys = Keys::new(&[("<|begin_of_text|>", CONTROL)], &[])
+        .with("tokenizer.ggml.bos_token_id", 256u32);
+    let encode = |keys: Keys| keys.tokenizer().encode_text("a");
+    assert_eq!(encode(keys.clone()), [97]);
+    let keys = keys.with("tokenizer.ggml.pre", "llama-bpe");
+    assert_eq!(encode(keys.clone()), [256, 97]);
+    assert_eq!(encode(keys.clone().with("tokenizer.ggml.add_bos_token", false)), [97]);
+    assert_eq!(encode(keys.without("tokenizer.ggml.bos_token_id")), [97]);
 }
 
 #[test]
@@ -122,4 +161,8 @@ fn memory_is_counted() {
     // as many slots of 13 bytes in the map of their ranks.
     let mebibytes = tokenizer.heap_bytes() as f64 / f64::from(1 << 20);
     assert!((2.0..6.0).contains(&mebibytes), "{mebibytes} MiB");
+    // 32,000 texts and byte strings with 8-byte ends, ranks of 4 bytes and 65,536 slots of 5 bytes.
+    let llama2 = assets::vocabularies().join("ggml-vocab-llama-spm.gguf");
+    let mebibytes = tokenizer_of(&llama2).heap_bytes() as f64 / f64::from(1 << 20);
+    assert!((1.0..3.0).contains(&mebibytes), "{mebibytes} MiB");
 }
