@@ -5,6 +5,6 @@ mod guard;
 mod prompt;
 mod template;
 
-pub use conversation::{Conversation, Message, Role};
+pub use conversation::{Conversation, Message, Role, Tool, ToolCall};
 pub use prompt::Prompt;
 pub use template::{ChatTemplate, TemplateError};

@@ -2,8 +2,11 @@
 
 mod builtins;
 mod clock;
+mod context;
 mod error;
+mod filters;
 mod json;
+mod methods;
 mod sandbox;
 mod source;
 
@@ -12,16 +15,14 @@ use std::sync::Arc;
 use minijinja::value::Value;
 use minijinja::{Environment, context};
 
-use crate::conversation::{Conversation, Message};
+use crate::conversation::Conversation;
 use crate::guard::{ControlTexts, free_guard};
 use crate::prompt::Prompt;
 
+use context::Guarding;
 pub use error::TemplateError;
 use sandbox::{CappedWriter, Sandbox};
 use source::without_generation_tags;
-
-/// Longest template taken. The longest in use are near 40 KiB.
-const SOURCE_BYTES_MAX: usize = 128 << 10;
 
 /// Fuel of a render before anything was said. One fuel pays an instruction or 64 bytes handled.
 const FUEL_BASE: u64 = 100_000;
@@ -65,16 +66,19 @@ pub struct ChatTemplate {
 }
 
 impl ChatTemplate {
+    /// Bytes of the longest template that is taken. The longest in use are near 40 KiB.
+    pub const SOURCE_BYTES_MAX: usize = 128 << 10;
+
     /// Compiles `source`, a Jinja template as `tokenizer.chat_template` of a GGUF holds it. `bos` and `eos` are
     /// the texts of those tokens, empty where the model has none.
     ///
     /// # Errors
     /// [`TemplateError::SourceTooLong`], [`TemplateError::Syntax`], or that compiling took too long.
     pub fn new(source: &str, bos: &str, eos: &str) -> Result<Self, TemplateError> {
-        if source.len() > SOURCE_BYTES_MAX {
+        if source.len() > Self::SOURCE_BYTES_MAX {
             return Err(TemplateError::SourceTooLong {
                 bytes: source.len(),
-                limit: SOURCE_BYTES_MAX,
+                limit: Self::SOURCE_BYTES_MAX,
             });
         }
         let source: Arc<str> = source.into();
@@ -116,8 +120,9 @@ impl ChatTemplate {
         let fixed = [&*self.source, &*self.bos, &*self.eos];
         let all_texts = conversation.texts().chain(fixed).chain(control_texts.iter().copied());
         let guard = free_guard(all_texts).ok_or(TemplateError::NoGuard)?;
-        let messages = guarded_messages(conversation, &ControlTexts::new(control_texts), guard)?;
-        self.run(conversation, messages)
+        let guarding = Guarding { controls: ControlTexts::new(control_texts), guard };
+        let context = guarding.context(conversation)?;
+        self.run(conversation, context, guard)
             .map(|text| Prompt { text, guard })
             .map_err(|error| error.without_guards(guard))
     }
@@ -125,18 +130,21 @@ impl ChatTemplate {
     fn run(
         &self,
         conversation: &Conversation,
-        messages: Vec<Value>,
+        context: Value,
+        guard: char,
     ) -> Result<String, TemplateError> {
         let text_bytes = conversation.text_bytes();
-        let fuel = fuel_for(messages.len(), text_bytes);
+        let fuel = fuel_for(conversation.messages.len() + conversation.tools.len(), text_bytes);
         let limit = OUTPUT_BYTES_BASE + text_bytes * OUTPUT_PER_TEXT;
         let mut environment = Environment::clone(&self.environment);
         environment.set_fuel(Some(fuel));
+        environment.add_filter("tojson", json::filter(guard));
         let context = context! {
-            messages => messages,
+            documents => (),
             bos_token => &*self.bos,
             eos_token => &*self.eos,
             add_generation_prompt => true,
+            ..context
         };
         let context = match conversation.now {
             Some(now) => context! { strftime_now => builtins::clock_function(now), ..context },
@@ -158,31 +166,9 @@ impl ChatTemplate {
     }
 }
 
-/// What a render of `n_messages` with `text_bytes` of text may use.
+/// What a render of `n_messages` (tools count as such) with `text_bytes` of text may use.
 fn fuel_for(n_messages: usize, text_bytes: usize) -> u64 {
     let for_messages = (n_messages as u64).saturating_mul(FUEL_PER_MESSAGE);
     let for_text = (text_bytes / TEXT_BYTES_PER_FUEL) as u64;
     FUEL_BASE.saturating_add(for_messages).saturating_add(for_text).min(FUEL_MAX)
-}
-
-/// The messages as the template sees them, each text guarded.
-fn guarded_messages(
-    conversation: &Conversation,
-    controls: &ControlTexts<'_>,
-    guard: char,
-) -> Result<Vec<Value>, TemplateError> {
-    if let Some(text) = conversation.texts().find_map(|text| controls.unguardable(text)) {
-        return Err(TemplateError::UnguardableControl { text: text.to_owned() });
-    }
-    let as_value = |message: &Message| {
-        let content = controls.guarded(&message.content, guard);
-        let name = message
-            .name
-            .as_deref()
-            .map(|name| ("name", Value::from(controls.guarded(name, guard))));
-        let fields =
-            [("role", Value::from(message.role.as_str())), ("content", Value::from(content))];
-        Value::from_pairs(fields.into_iter().chain(name))
-    };
-    Ok(conversation.messages.iter().map(as_value).collect())
 }

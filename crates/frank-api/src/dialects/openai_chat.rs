@@ -58,7 +58,7 @@ fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
     }
     let messages =
         items.into_iter().enumerate().map(|(i, item)| message(item, format!("messages[{i}]")));
-    Ok(Conversation { messages: messages.collect::<Result<_, _>>()?, now: None })
+    Ok(Conversation { messages: messages.collect::<Result<_, _>>()?, ..Conversation::default() })
 }
 
 fn message(item: Value, path: String) -> Result<Message, ApiError> {
@@ -67,13 +67,18 @@ fn message(item: Value, path: String) -> Result<Message, ApiError> {
     let empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
     fields.refuse_unless("tool_calls", " or send an empty list", empty_list)?;
     fields.refuse_unless("annotations", " or send an empty list", empty_list)?;
-    for name in ["refusal", "reasoning", "reasoning_content"] {
-        fields.refuse_unless(name, " or send an empty text", |value| value == "")?;
-    }
-    let content = content(&mut fields)?;
+    fields.refuse_unless("refusal", " or send an empty text", |value| value == "")?;
+    let content = content(&mut fields, role)?;
     let name = fields.string("name")?;
+    let reasoning = reasoning(&mut fields)?;
     fields.finish()?;
-    Ok(Message { role, content, name })
+    Ok(Message { name, reasoning, ..Message::new(role, content) })
+}
+
+/// What the model thought, under either of the names in use.
+fn reasoning(fields: &mut Fields) -> Result<Option<String>, ApiError> {
+    let (one, other) = (fields.string("reasoning_content")?, fields.string("reasoning")?);
+    Ok(one.or(other).filter(|text| !text.is_empty()))
 }
 
 fn role(fields: &mut Fields) -> Result<Role, ApiError> {
@@ -90,10 +95,14 @@ fn role(fields: &mut Fields) -> Result<Role, ApiError> {
     }
 }
 
-/// A text, or a list of text parts. Parts are joined by line breaks.
-fn content(fields: &mut Fields) -> Result<String, ApiError> {
+/// A text, or a list of text parts. Parts are joined by line breaks. An answer of the model may have none.
+fn content(fields: &mut Fields, role: Role) -> Result<String, ApiError> {
     let path = fields.path("content");
-    match fields.required("content")? {
+    let content = match role {
+        Role::Assistant => fields.take("content").unwrap_or_else(|| Value::from("")),
+        Role::System | Role::User | Role::Tool => fields.required("content")?,
+    };
+    match content {
         Value::String(text) => Ok(text),
         Value::Array(parts) => {
             let texts = parts

@@ -1,6 +1,7 @@
 //! Dialects read what clients send and write what they expect.
 
 mod models;
+mod properties;
 mod requests;
 mod transcripts;
 

@@ -310,6 +310,32 @@ fn history_as_clients_send_it_back_is_taken() {
 }
 
 #[test]
+fn an_answer_without_content_or_tool_calls_is_an_empty_text() {
+    let parsed =
+        |message: Value| parse_chat(&json!({"messages": [message]})).unwrap().conversation.messages;
+    let empty = [Message::new(Role::Assistant, "")];
+    assert_eq!(parsed(json!({"role": "assistant", "content": null})), empty);
+    assert_eq!(parsed(json!({"role": "assistant", "content": null, "tool_calls": []})), empty);
+    assert_eq!(parsed(json!({"role": "assistant"})), empty);
+    assert_eq!(parsed(json!({"role": "assistant", "content": []})), empty);
+    let error = parse_chat(&json!({"messages": [{"role": "user", "content": null}]})).unwrap_err();
+    assert_eq!(error.message, "messages[0].content is required");
+}
+
+#[test]
+fn reasoning_of_an_answer_comes_back_under_either_name() {
+    let with = |fields: Value| {
+        let mut message = json!({"role": "assistant", "content": "4"});
+        message.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let request = parse_chat(&json!({"messages": [message]})).unwrap();
+        request.conversation.messages[0].reasoning.clone()
+    };
+    assert_eq!(with(json!({"reasoning_content": "2 and 2"})).as_deref(), Some("2 and 2"));
+    assert_eq!(with(json!({"reasoning": "2 and 2"})).as_deref(), Some("2 and 2"));
+    assert_eq!(with(json!({"reasoning": "", "reasoning_content": null})), None);
+}
+
+#[test]
 fn bodies_that_are_not_json_objects_are_refused() {
     let parse = dialect("openai_chat").parse;
     for (body, says) in [

@@ -65,41 +65,85 @@ impl UtcTime {
                 text.push(c);
                 continue;
             }
-            let code = chars.next();
-            let field = code.and_then(|code| self.field(code));
-            text.push_str(
-                &field.ok_or_else(|| format!("%{}", code.map_or(String::new(), String::from)))?,
-            );
+            let mut code = chars.next();
+            // The C library of Linux takes a dash for "without padding".
+            let is_bare = code == Some('-');
+            if is_bare {
+                code = chars.next();
+            }
+            let field = code.and_then(|code| self.field(code)).ok_or_else(|| {
+                let dash = if is_bare { "-" } else { "" };
+                format!("%{dash}{}", code.map_or(String::new(), String::from))
+            })?;
+            let bare = field.trim_start_matches(['0', ' ']);
+            match (is_bare, bare.is_empty()) {
+                (true, false) => text.push_str(bare),
+                (true, true) => text.push('0'),
+                (false, _) => text.push_str(&field),
+            }
         }
         Ok(text)
     }
 
     fn field(self, code: char) -> Option<String> {
-        let (year, month, day) = self.date();
-        let weekday = WEEKDAYS
-            [usize::try_from((self.days + 4).rem_euclid(7)).expect("a week has seven days")];
         let (hour, minute, second) =
             (self.seconds / 3600, self.seconds / 60 % 60, self.seconds % 60);
+        let whole = |format: &str| self.strftime(format).ok();
         Some(match code {
-            'Y' => year.to_string(),
-            'y' => format!("{:02}", year % 100),
-            'm' => format!("{month:02}"),
-            'B' => MONTHS[month - 1].to_owned(),
-            'b' => MONTHS[month - 1][..3].to_owned(),
-            'd' => format!("{day:02}"),
-            'e' => format!("{day:2}"),
-            'A' => weekday.to_owned(),
-            'a' => weekday[..3].to_owned(),
             'H' => format!("{hour:02}"),
+            'k' => format!("{hour:2}"),
             'I' => format!("{:02}", (hour + 11) % 12 + 1),
+            'l' => format!("{:2}", (hour + 11) % 12 + 1),
             'p' => (if hour < 12 { "AM" } else { "PM" }).to_owned(),
             'M' => format!("{minute:02}"),
             'S' => format!("{second:02}"),
-            'F' => format!("{year}-{month:02}-{day:02}"),
-            'T' => format!("{hour:02}:{minute:02}:{second:02}"),
+            'f' => "000000".to_owned(),
+            's' => (self.days * 86_400 + self.seconds).to_string(),
+            'Z' => "UTC".to_owned(),
+            'z' => "+0000".to_owned(),
+            'F' => return whole("%Y-%m-%d"),
+            'T' | 'X' => return whole("%H:%M:%S"),
+            'R' => return whole("%H:%M"),
+            'D' | 'x' => return whole("%m/%d/%y"),
+            'c' => return whole("%a %b %e %H:%M:%S %Y"),
+            'n' => "\n".to_owned(),
+            't' => "\t".to_owned(),
             '%' => "%".to_owned(),
+            _ => return self.date_field(code),
+        })
+    }
+
+    fn date_field(self, code: char) -> Option<String> {
+        let (year, month, day) = self.date();
+        let weekday = (self.days + 4).rem_euclid(7);
+        let name = WEEKDAYS[usize::try_from(weekday).expect("a week has seven days")];
+        let month_name = MONTHS[month - 1];
+        Some(match code {
+            'Y' => year.to_string(),
+            'C' => format!("{:02}", year / 100),
+            'y' => format!("{:02}", year % 100),
+            'm' => format!("{month:02}"),
+            'B' => month_name.to_owned(),
+            'b' | 'h' => month_name[..3].to_owned(),
+            'd' => format!("{day:02}"),
+            'e' => format!("{day:2}"),
+            'j' => format!("{:03}", self.day_of_year() + 1),
+            // Weeks of the year, from its first Sunday or Monday.
+            'U' => format!("{:02}", (self.day_of_year() + 7 - weekday) / 7),
+            'W' => format!("{:02}", (self.day_of_year() + 7 - (weekday + 6) % 7) / 7),
+            'A' => name.to_owned(),
+            'a' => name[..3].to_owned(),
+            'w' => weekday.to_string(),
+            'u' => ((weekday + 6) % 7 + 1).to_string(),
             _ => return None,
         })
+    }
+
+    /// Days since the first of January.
+    fn day_of_year(self) -> i64 {
+        let year = self.date().0;
+        (1..=366).take_while(|n| Self { days: self.days - n, ..self }.date().0 == year).count()
+            as i64
     }
 }
 
@@ -134,7 +178,14 @@ mod tests {
             UtcTime::from_unix(0).strftime("%I %p %F %T").unwrap(),
             "12 AM 1970-01-01 00:00:00"
         );
+        assert_eq!(
+            UtcTime::from_unix(1_704_412_800)
+                .strftime("%-d/%-m/%y %j %U %W %w %u %-M %k|%l %R %c")
+                .unwrap(),
+            "5/1/24 005 00 01 5 5 0  0|12 00:00 Fri Jan  5 00:00:00 2024"
+        );
         assert_eq!(time.strftime("%Q"), Err("%Q".to_owned()));
+        assert_eq!(time.strftime("%-Q"), Err("%-Q".to_owned()));
         assert_eq!(time.strftime("%"), Err("%".to_owned()));
     }
 }

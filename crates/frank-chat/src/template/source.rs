@@ -14,8 +14,9 @@ pub(super) fn without_generation_tags(source: &str) -> Cow<'_, str> {
     let mut rest = source;
     while let Some(start) = rest.find("{%") {
         let (before, tag) = rest.split_at(start);
-        let Some(length) = tag.find("%}") else { break };
-        let (tag, after) = tag.split_at(length);
+        // The `%` of `{%}` opens the tag and does not close it.
+        let Some(length) = tag[2..].find("%}") else { break };
+        let (tag, after) = tag.split_at(2 + length);
         plain.push_str(before);
         let word = tag[2..].trim_start_matches(['-', '+']).trim_end_matches(['-', '+']).trim();
         match word {
@@ -47,6 +48,8 @@ mod tests {
         );
         check("{% set generation = 1 %}", "{% set generation = 1 %}");
         check("generation {% no end", "generation {% no end");
+        check("generation {%}", "generation {%}");
+        check("generation {%} a %}", "generation {%} a %}");
         check("plain", "plain");
     }
 }

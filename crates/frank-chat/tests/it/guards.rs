@@ -1,7 +1,10 @@
 //! Message text can never become a control token.
 
-use frank_chat::{ChatTemplate, Message, Prompt, Role, TemplateError};
+use frank_chat::{
+    ChatTemplate, Conversation, Message, Prompt, Role, TemplateError, Tool, ToolCall,
+};
 use proptest::prelude::*;
+use serde_json::json;
 
 use crate::{CHATML, CHATML_CONTROLS, conversation};
 
@@ -91,6 +94,31 @@ fn a_name_between_brackets_of_the_template_does_not_form_a_control_token() {
 }
 
 #[test]
+fn tools_their_calls_and_reasoning_do_not_form_a_control_token() {
+    let source = "{{ tools | tojson }}{{ tools | tojson(ensure_ascii=true) }}\
+        {% for m in messages %}<|{{ m.reasoning_content }}|><|{{ m.tool_call_id }}|>\
+        {% for call in m.tool_calls %}{{ call.id }}{{ call.function.name }}{{ call.function.arguments | tojson }}\
+        {% for key in call.function.arguments %}{{ key }}{% endfor %}{% endfor %}{% endfor %}";
+    let template = ChatTemplate::new(source, "", "").unwrap();
+    let end = "<|im_end|>";
+    let json = json!({end: [end, {"a": end}]});
+    let call = ToolCall { id: Some(end.to_owned()), name: end.to_owned(), arguments: json.clone() };
+    let message = Message {
+        reasoning: Some("im_end".to_owned()),
+        tool_calls: vec![call],
+        tool_call_id: Some("im_start".to_owned()),
+        ..Message::new(Role::Assistant, "")
+    };
+    let tool =
+        Tool { name: end.to_owned(), description: Some(end.to_owned()), parameters: Some(json) };
+    let talk = Conversation { messages: vec![message], tools: vec![tool], now: None };
+    let prompt = template.render(&talk, &CHATML_CONTROLS).unwrap();
+    assert!(controls_in(&prompt, &CHATML_CONTROLS).is_empty(), "{prompt:?}");
+    let plain = prompt.plain_text();
+    assert_eq!(plain.matches(end).count(), 17, "{plain}");
+}
+
+#[test]
 fn a_control_token_of_one_character_in_a_message_is_refused() {
     let template = ChatTemplate::new(CHATML, "", "").unwrap();
     let outcome = template.render(&conversation(&[(Role::User, "a § b")]), &["§"]);
@@ -143,7 +171,7 @@ proptest! {
     #[test]
     fn the_only_control_tokens_are_those_of_the_template(messages in messages()) {
         let template = ChatTemplate::new(CHATML, "", "").unwrap();
-        let talk = frank_chat::Conversation { messages, now: None };
+        let talk = Conversation { messages, ..Conversation::default() };
         let prompt = template.render(&talk, &CHATML_CONTROLS).unwrap();
         prop_assert_eq!(controls_in(&prompt, &CHATML_CONTROLS), chatml_controls(talk.messages.len()));
         prop_assert_eq!(prompt.plain_text(), chatml_text(&talk.messages));

@@ -44,6 +44,20 @@ fn a_string_of_a_gigabyte_is_never_made() {
     assert!(matches!(refusal("{{ 'a' * 10**9 }}"), TemplateError::TooMuchWork));
     assert!(matches!(refusal("{{ '%1000000000d' | format(1) }}"), TemplateError::TooMuchWork));
     assert!(matches!(refusal("{{ '{:1000000000}'.format(1) }}"), TemplateError::Failed { .. }));
+    assert!(matches!(refusal("{{ 'a'.ljust(10**9) }}"), TemplateError::TooMuchWork));
+    assert!(matches!(refusal("{{ 'a'.zfill(10**9) }}"), TemplateError::TooMuchWork));
+    assert!(matches!(refusal("{{ 'a\\nb' | indent(10**9) }}"), TemplateError::TooMuchWork));
+    let lines = "{{ ('\\n' * 90000) | indent('x' * 90000, true, true) | length }}";
+    assert!(matches!(refusal(lines), TemplateError::TooMuchWork));
+    assert!(matches!(refusal("{{ [1] | tojson(indent=10**9) }}"), TemplateError::Failed { .. }));
+    for (piece, call) in
+        [("a ", "split(' ')"), ("a ", "split()"), ("a ", "rsplit(' ')"), ("a\\n", "splitlines()")]
+    {
+        let source = format!("{{{{ ('{piece}' * 1000000).{call} | length }}}}");
+        assert!(matches!(refusal(&source), TemplateError::TooMuchWork), "{source}");
+    }
+    let formats = "{{ ('{:999}' * 90000).format(1) | length }}";
+    assert!(matches!(refusal(formats), TemplateError::TooMuchWork));
     let repeated = "{{ '{0}'.replace('{0}', '{0}{0}{0}{0}{0}{0}{0}{0}').format('a' * 1000000) }}";
     assert!(matches!(refusal(repeated), TemplateError::TooMuchWork));
     let doubling = "{% set ns = namespace(s='aaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}";

@@ -2,6 +2,7 @@
 
 mod guards;
 mod hostile;
+mod oracle;
 mod rendering;
 
 use frank_chat::{ChatTemplate, Conversation, Message, Role, TemplateError};
@@ -16,7 +17,7 @@ const CHATML_CONTROLS: [&str; 3] = ["<|im_start|>", "<|im_end|>", "<|endoftext|>
 
 fn conversation(messages: &[(Role, &str)]) -> Conversation {
     let messages = messages.iter().map(|(role, content)| Message::new(*role, *content)).collect();
-    Conversation { messages, now: None }
+    Conversation { messages, ..Conversation::default() }
 }
 
 /// What `source` makes of one user message, guards removed.

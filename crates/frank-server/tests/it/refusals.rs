@@ -60,6 +60,36 @@ async fn a_template_that_refuses_roles_that_do_not_alternate_is_a_400_with_its_w
 }
 
 #[tokio::test]
+async fn a_template_that_fails_is_a_400_with_its_line() {
+    let broken = "{{ bos_token }}\n{{ messages[0].content + messages[0].missing }}";
+    let server = Setup { template: Some(broken.to_owned()), ..Setup::default() }.start().await;
+    let error = error_of(server.chat(&ask("Hi", json!({}))).await, 400).await;
+    assert_eq!(error["code"], "chat_template_refused");
+    let message = error["message"].as_str().unwrap();
+    assert!(message.starts_with("line 2 of the chat template: "), "{message}");
+}
+
+#[tokio::test]
+async fn parts_null_and_empty_tool_calls_reach_the_template_as_texts() {
+    let template = "{% for m in messages %}{{ '' if m.content is string else raise_exception('no text') }}\
+        {{ raise_exception('calls') if m.tool_calls is defined }}{% endfor %}\
+        {{ raise_exception(messages | map(attribute='content') | join('|')) }}";
+    let server = Setup { template: Some(template.to_owned()), ..Setup::default() }.start().await;
+    let body = json!({"messages": [
+        {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "assistant", "content": null, "tool_calls": []},
+        {"role": "user", "content": "c"},
+        {"role": "assistant", "content": [{"type": "text", "text": "d"}]},
+    ]});
+    assert_eq!(error_of(server.chat(&body).await, 400).await["message"], "a\nb||c|d");
+    let image = json!({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]});
+    assert_eq!(
+        error_of(server.chat(&image).await, 400).await["param"],
+        "messages[0].content[0].type"
+    );
+}
+
+#[tokio::test]
 async fn a_template_without_end_is_a_400() {
     let hostile = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}";
     let server = Setup { template: Some(hostile.to_owned()), ..Setup::default() }.start().await;
@@ -74,7 +104,9 @@ async fn a_template_without_end_is_a_400() {
 async fn chat_with_a_model_without_a_template_says_the_way_out() {
     let server = Setup { template: None, ..Setup::default() }.start().await;
     let error = error_of(server.chat(&ask("Hi", json!({}))).await, 400).await;
-    assert!(error["message"].as_str().unwrap().contains("--chat-template FILE"));
+    let message = error["message"].as_str().unwrap();
+    assert!(message.contains("/v1/completions"), "{message}");
+    assert!(message.contains("--chat-template FILE"), "{message}");
     let body = json!({"prompt": "Once"});
     assert_eq!(server.post("/v1/completions", &body).send().await.unwrap().status(), 200);
 }
