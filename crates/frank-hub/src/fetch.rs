@@ -154,6 +154,14 @@ impl FetchError {
         }
     }
 
+    /// Whether the source answered, and no longer has (or never had) what the reference names.
+    pub fn is_gone(&self) -> bool {
+        let gone = |error: &PipError| {
+            matches!(error, PipError::PackageGone { .. } | PipError::VersionGone { .. })
+        };
+        matches!(self, FetchError::Pip(error) if gone(error))
+    }
+
     /// The way out, where there is one that always applies.
     pub fn hint(&self) -> Option<String> {
         match self {

@@ -86,7 +86,7 @@ pub enum OpenError {
         extra_bytes: u64,
     },
     /// Not all parts are there. All that are not are listed.
-    #[error("{} lacks {} of {count} parts: {}", folder.display(), missing.len(), missing.join(", "))]
+    #[error("{} lacks {} of {count} parts: {}", folder.display(), missing.len(), listed(missing))]
     MissingParts {
         /// The folder that was searched.
         folder: PathBuf,
@@ -115,6 +115,15 @@ pub enum OpenError {
         /// What does not fit together.
         source: GgufError,
     },
+}
+
+/// Names as one line can carry them: the first of them, and how many more there are.
+fn listed(names: &[String]) -> String {
+    /// As many as a model of 400 GB has in parts of 8.
+    const LISTED_MAX: usize = 64;
+    let (listed, more) = names.split_at(names.len().min(LISTED_MAX));
+    let listed = listed.join(", ");
+    if more.is_empty() { listed } else { format!("{listed} and {} more", more.len()) }
 }
 
 impl OpenError {

@@ -72,18 +72,18 @@ pub enum PipError {
         n: usize,
     },
     /// The package is no ZIP archive that can be read.
-    #[error("the package {} cannot be unzipped", wheel.display())]
+    #[error("the package {package} cannot be unzipped")]
     BadWheel {
-        /// File name of the wheel.
-        wheel: PathBuf,
+        /// The package.
+        package: Package,
         /// What is wrong with it.
         source: ZipError,
     },
     /// No member, or several, are what the reference names.
-    #[error("the package {} has {n} members `{path}`, 1 expected; it holds {members}", wheel.display())]
+    #[error("the package {package} has {n} members `{path}`, 1 expected; it holds {members}")]
     MemberCount {
-        /// File name of the wheel.
-        wheel: PathBuf,
+        /// The package.
+        package: Package,
         /// The path in the reference.
         path: String,
         /// How many members match.

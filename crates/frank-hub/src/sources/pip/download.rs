@@ -1,7 +1,7 @@
 //! Runs `pip download` as a child process and watches its bytes arrive. Never reads what it brought.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -17,6 +17,10 @@ const WHEELS_DIR: &str = "wheels";
 const POLL: Duration = Duration::from_millis(50);
 /// How much of pip's error output an error shows.
 const STDERR_BYTES_MAX: u64 = 4096;
+/// How a line of pip's log begins, after the time, when a page of the registry did not come.
+const FETCH_FAILURE: &str = "Could not fetch URL";
+/// What it says when the registry answered that there is no such page.
+const NOT_FOUND: &str = ": 404 Client Error";
 
 /// Brings every package of the reference and returns the wheels in order.
 ///
@@ -50,14 +54,15 @@ fn bring(
         return Ok(wheel.clone());
     }
     let work = WorkDir::new(pip.partial)?;
-    let stderr = work.path.join("stderr");
-    let mut child = start(pip.python, package, &work, &stderr)?;
+    let (stderr, log) = (work.path.join("stderr"), work.path.join("log"));
+    let mut child = start(pip.python, package, &work, [&stderr, &log])?;
     let total = pip.expected.bytes;
     let report = || watch.report(Stage::Download, bytes_before + work.bytes(), total);
     let status = child.wait(pip.python, report)?;
     if !status.success() {
         let said = tail(&stderr).map_err(FetchError::io("read", &stderr))?;
-        return Err(explain(pip.python, package, status, said).into());
+        let broken = broken_registry(&log).map_err(FetchError::io("read", &log))?;
+        return Err(explain(pip.python, package, status, said, broken).into());
     }
     let brought = wheels_in(&work.out)?;
     let [wheel] = brought.as_slice() else {
@@ -135,12 +140,14 @@ fn start(
     python: &Path,
     package: &Package,
     work: &WorkDir,
-    stderr: &Path,
+    [stderr, log]: [&Path; 2],
 ) -> Result<Running, FetchError> {
     let errors = File::create(stderr).map_err(FetchError::io("create", stderr))?;
     let child = Command::new(python)
         .args(["-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"])
-        .args(["--no-input", "--disable-pip-version-check", "--quiet", "-d"])
+        .args(["--no-input", "--disable-pip-version-check", "--quiet", "--log"])
+        .arg(log)
+        .arg("-d")
         .arg(&work.out)
         .arg(package.to_string())
         .env("TMPDIR", &work.temporary)
@@ -196,17 +203,51 @@ fn tail(path: &Path) -> io::Result<String> {
     file.seek(SeekFrom::Start(start))?;
     let mut bytes = Vec::new();
     file.take(STDERR_BYTES_MAX).read_to_end(&mut bytes)?;
-    let text = String::from_utf8_lossy(&bytes);
-    // Some of it may be a server's text: no control character of it reaches a terminal.
-    Ok(text.trim().chars().filter(|&c| c == '\n' || !c.is_control()).collect())
+    Ok(printable(String::from_utf8_lossy(&bytes).trim()))
+}
+
+/// Some of what pip writes may be a server's text: no control character of it reaches a terminal.
+fn printable(text: &str) -> String {
+    text.chars().filter(|&c| c == '\n' || !c.is_control()).collect()
+}
+
+/// What pip's log says about a registry that did not answer, or not as a registry does.
+///
+/// Its error output passes over that and says that there are no versions, as it does of a package that is gone. That
+/// one is answered with 404.
+fn broken_registry(log: &Path) -> io::Result<Option<String>> {
+    let file = match File::open(log) {
+        Ok(file) => file,
+        // pip never started.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for line in BufReader::new(file).split(b'\n') {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        let failure = line.find(FETCH_FAILURE).map(|at| &line[at..]);
+        if let Some(failure) = failure.filter(|failure| !failure.contains(NOT_FOUND)) {
+            return Ok(Some(printable(failure)));
+        }
+    }
+    Ok(None)
 }
 
 /// Says in our own words why pip failed, where its output leaves no doubt.
-fn explain(python: &Path, package: &Package, status: ExitStatus, stderr: String) -> PipError {
+fn explain(
+    python: &Path,
+    package: &Package,
+    status: ExitStatus,
+    stderr: String,
+    broken_registry: Option<String>,
+) -> PipError {
     if stderr.contains("No module named pip") {
         return PipError::PipMissing { python: python.to_owned() };
     }
-    // A registry that cannot be reached has no versions either, but pip retries before it says so.
+    if let Some(broken) = broken_registry {
+        let stderr = format!("{broken}\n{stderr}");
+        return PipError::Failed { package: package.clone(), status, stderr };
+    }
+    // A pip that writes no such log retries a connection before it says that there are no versions.
     let unreachable = stderr.contains("Retrying") || stderr.contains("onnection");
     match listed_versions(&stderr) {
         Some("none") if !unreachable => PipError::PackageGone { name: package.name.clone() },
@@ -232,8 +273,8 @@ mod tests {
 
     fn explained(stderr: &str) -> String {
         let package: Package = "a==9".parse().unwrap();
-        explain(Path::new("python3"), &package, ExitStatus::from_raw(256), stderr.to_owned())
-            .to_string()
+        let (python, status) = (Path::new("python3"), ExitStatus::from_raw(256));
+        explain(python, &package, status, stderr.to_owned(), None).to_string()
     }
 
     #[test]

@@ -10,6 +10,7 @@ use zip::result::ZipError;
 use super::{Pip, PipError};
 use crate::digest::{CHUNK_BYTES, Hasher, Sha256, read_some};
 use crate::fetch::{FetchError, Stage, Watch, check_room};
+use crate::reference::Package;
 
 /// How many member names an error lists.
 const MEMBERS_SHOWN: usize = 8;
@@ -31,8 +32,10 @@ pub(crate) fn unpack(
     wheels: &[PathBuf],
     watch: Watch<'_>,
 ) -> Result<Unpacked, FetchError> {
-    let find = |wheel: &PathBuf| Member::find(wheel, &pip.reference.path);
-    let members = wheels.iter().map(find).collect::<Result<Vec<Member>, FetchError>>()?;
+    let packages = pip.reference.packages.iter().zip(wheels);
+    let members = packages
+        .map(|(package, wheel)| Member::find(package, wheel, &pip.reference.path))
+        .collect::<Result<Vec<Member<'_>>, FetchError>>()?;
     let total = members.iter().fold(0, |sum: u64, member| sum.saturating_add(member.bytes));
     pip.expected.check_bytes(pip.reference.file_name(), total)?;
     check_room(pip.partial, total)?;
@@ -49,8 +52,8 @@ pub(crate) fn unpack(
 }
 
 /// The one member of a wheel that the reference names.
-struct Member {
-    wheel: PathBuf,
+struct Member<'a> {
+    package: &'a Package,
     archive: Wheel,
     index: usize,
     name: String,
@@ -58,19 +61,19 @@ struct Member {
     bytes: u64,
 }
 
-impl Member {
-    fn find(wheel: &Path, path: &str) -> Result<Member, FetchError> {
+impl Member<'_> {
+    fn find<'a>(package: &'a Package, wheel: &Path, path: &str) -> Result<Member<'a>, FetchError> {
         let file = File::open(wheel).map_err(FetchError::io("open", wheel))?;
-        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(bad_wheel(wheel))?;
-        let names = member_names(&archive).map_err(bad_wheel(wheel))?;
+        let mut archive = ZipArchive::new(BufReader::new(file)).map_err(bad_wheel(package))?;
+        let names = member_names(&archive).map_err(bad_wheel(package))?;
         let matching: Vec<usize> =
             (0..names.len()).filter(|&index| matches(path, &names[index])).collect();
         let [index] = matching[..] else {
-            let (wheel, path, n) = (file_name(wheel), path.to_owned(), matching.len());
-            return Err(PipError::MemberCount { wheel, path, n, members: listed(&names) }.into());
+            let (package, path, n) = (package.clone(), path.to_owned(), matching.len());
+            return Err(PipError::MemberCount { package, path, n, members: listed(&names) }.into());
         };
-        let bytes = archive.by_index(index).map_err(bad_wheel(wheel))?.size();
-        Ok(Member { wheel: wheel.to_owned(), archive, index, name: names[index].clone(), bytes })
+        let bytes = archive.by_index(index).map_err(bad_wheel(package))?.size();
+        Ok(Member { package, archive, index, name: names[index].clone(), bytes })
     }
 }
 
@@ -84,15 +87,15 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn append(&mut self, mut member: Member) -> Result<(), FetchError> {
+    fn append(&mut self, mut member: Member<'_>) -> Result<(), FetchError> {
         let start = self.hasher.bytes();
-        let source = member.archive.by_index(member.index).map_err(bad_wheel(&member.wheel))?;
+        let source = member.archive.by_index(member.index).map_err(bad_wheel(member.package))?;
         // One byte more than declared, so that a member that lies is noticed.
         let mut source = source.take(member.bytes.saturating_add(1));
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
             let read = read_some(&mut source, &mut chunk).map_err(ZipError::Io);
-            let n = read.map_err(bad_wheel(&member.wheel))?;
+            let n = read.map_err(bad_wheel(member.package))?;
             if n == 0 {
                 break;
             }
@@ -102,7 +105,7 @@ impl Target<'_> {
         if bytes != member.bytes {
             let lie = format!("{}: {bytes} bytes, {} declared", member.name, member.bytes);
             let source = ZipError::Io(io::Error::new(io::ErrorKind::InvalidData, lie));
-            return Err(bad_wheel(&member.wheel)(source));
+            return Err(bad_wheel(member.package)(source));
         }
         Ok(())
     }
@@ -128,13 +131,9 @@ fn listed(names: &[String]) -> String {
     format!("{}{rest}", shown.join(", "))
 }
 
-/// For `map_err`: names the wheel.
-fn bad_wheel(wheel: &Path) -> impl FnOnce(ZipError) -> FetchError {
-    |source| PipError::BadWheel { wheel: file_name(wheel), source }.into()
-}
-
-fn file_name(path: &Path) -> PathBuf {
-    PathBuf::from(path.file_name().unwrap_or_default())
+/// For `map_err`: names the package.
+fn bad_wheel(package: &Package) -> impl FnOnce(ZipError) -> FetchError {
+    |source| PipError::BadWheel { package: package.clone(), source }.into()
 }
 
 /// Whether `name` is what `pattern` names, where `*` stands for any characters but `/`.
