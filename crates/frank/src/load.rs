@@ -1,15 +1,16 @@
 //! From an open file to a model in memory: family, plan, tokenizer, then the weights. Refuses before it reads one.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use frank_hub::{FailureKind, ModelFile};
 use frank_models::{ArchError, LoadError, LoadOptions, Model, arch};
-use frank_plan::{ModelNeeds, Plan, plan};
+use frank_plan::{ModelNeeds, Plan, Size, plan};
 use frank_tokenizer::Tokenizer;
 
 use crate::machine::this_machine;
 use crate::options::ModelOptions;
-use crate::report::{Failure, known};
+use crate::report::{Failure, known, tell};
 
 /// What is decided before a weight is read.
 pub(crate) struct Prepared {
@@ -41,7 +42,8 @@ impl Prepared {
         Ok(Self { file, plan, tokenizer: Arc::new(tokenizer) })
     }
 
-    /// Reads the weights and takes the memory of the plan; `n_outputs` rows of a step may ask for logits.
+    /// Reads the weights and takes the memory of the plan; `n_outputs` rows of a step may ask for logits. Tells how
+    /// long it took.
     ///
     /// # Errors
     /// When the file cannot be read, or the system does not give the memory.
@@ -58,11 +60,13 @@ impl Prepared {
             kv_blocks: self.plan.kv_blocks,
             kv_types: options.kv_types,
         };
+        let start = Instant::now();
         let model = (family.load)(&self.file, load_options).map_err(|error| match error {
             LoadError::Arch(error) => of_arch(error),
             error => anyhow::Error::new(error).context("cannot load the model"),
         })?;
         self.check_vocabulary(model.n_vocab())?;
+        tell(&loaded(self.file.header.file_bytes(), start.elapsed()));
         Ok(model)
     }
 
@@ -77,6 +81,13 @@ impl Prepared {
     }
 }
 
+/// Says how fast a file of so many bytes became a model.
+fn loaded(file_bytes: u64, took: Duration) -> String {
+    let per_second = u128::from(file_bytes) * 1_000_000 / took.as_micros().max(1);
+    let per_second = Size(u64::try_from(per_second).unwrap_or(u64::MAX));
+    format!("loaded {} in {:.2} s ({per_second}/s)", Size(file_bytes), took.as_secs_f64())
+}
+
 fn of_arch(error: ArchError) -> anyhow::Error {
     let hint = match &error {
         ArchError::Unknown { .. }
@@ -87,4 +98,16 @@ fn of_arch(error: ArchError) -> anyhow::Error {
         _ => None,
     };
     known(error, FailureKind::Input, hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_speed_of_loading_is_bytes_of_the_file_by_time() {
+        let line = loaded(94 << 20, Duration::from_millis(400));
+        assert_eq!(line, "loaded 94.00 MiB in 0.40 s (235.00 MiB/s)");
+        assert!(loaded(1, Duration::ZERO).ends_with("in 0.00 s (976.56 KiB/s)"));
+    }
 }

@@ -1,5 +1,6 @@
 //! The frank binary: arguments in, exit code out. Never does the work of a subcommand.
 
+mod answering;
 mod cli;
 mod load;
 mod machine;

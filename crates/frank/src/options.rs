@@ -32,7 +32,7 @@ pub(crate) fn full_spellings(
 /// More threads than cores only wait for each other, and each takes memory that the plan does not count.
 const THREADS_MAX: i64 = 512;
 
-/// How a model is held: `serve`, `eval` and `fit` take the same.
+/// How a model is held: `serve`, `run`, `eval` and `fit` take the same.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Model options")]
 pub(crate) struct ModelOptions {

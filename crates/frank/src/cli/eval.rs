@@ -92,9 +92,13 @@ impl Eval {
             Input::Ids(token_ids) => token_ids,
         };
         self.check_tokens(&token_ids, &prepared)?;
+        // Before the weights are read: a place that cannot be written is known at once.
+        let logits = self.logits.as_deref().map(LogitsPlace::take).transpose()?;
         let mut model = prepared.load(&self.options, chunk)?;
+        let shape = (token_ids.len(), model.n_vocab());
+        let writer = logits.map(|place| place.begin(shape)).transpose()?;
         let window = prepared.plan.ctx_size as usize;
-        let score = self.evaluate(model.as_mut(), &token_ids, window, chunk)?;
+        let score = evaluate(model.as_mut(), &token_ids, (window, chunk), writer)?;
         if self.json {
             print(&(serde_json::to_string_pretty(&score)? + "\n"))
         } else {
@@ -128,37 +132,32 @@ impl Eval {
         }
         Ok(())
     }
+}
 
-    fn evaluate(
-        &self,
-        model: &mut dyn Model,
-        token_ids: &[u32],
-        window: usize,
-        chunk: usize,
-    ) -> anyhow::Result<Score> {
-        let mut writer = self
-            .logits
-            .as_deref()
-            .map(|path| LogitsFile::create(path, token_ids.len(), model.n_vocab()))
-            .transpose()?;
-        let (mut nll, mut scored) = (0.0, 0);
-        for window in token_ids.chunks(window) {
-            each_row(model, window, chunk, |position, logits| {
-                if let Some(&next) = window.get(position + 1) {
-                    nll -= log_probability(logits, next as usize);
-                    scored += 1;
-                }
-                writer.as_mut().map_or(Ok(()), |writer| writer.write_row(logits))
-            })?;
-        }
-        anyhow::ensure!(f64::is_finite(nll), "the model gave logits that are not finite numbers");
-        if let Some(writer) = writer {
-            writer.finish()?;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "a text has far fewer than 2^52 tokens")]
-        let nll = (scored > 0).then(|| nll / scored as f64);
-        Ok(Score { tokens: token_ids.len(), scored, nll, perplexity: nll.map(f64::exp) })
+/// Scores `token_ids` in windows of so many tokens, each read in chunks, and writes all logits to `writer`.
+fn evaluate(
+    model: &mut dyn Model,
+    token_ids: &[u32],
+    (window, chunk): (usize, usize),
+    mut writer: Option<LogitsFile<'_>>,
+) -> anyhow::Result<Score> {
+    let (mut nll, mut scored) = (0.0, 0);
+    for window in token_ids.chunks(window) {
+        each_row(model, window, chunk, |position, logits| {
+            if let Some(&next) = window.get(position + 1) {
+                nll -= log_probability(logits, next as usize);
+                scored += 1;
+            }
+            writer.as_mut().map_or(Ok(()), |writer| writer.write_row(logits))
+        })?;
     }
+    anyhow::ensure!(f64::is_finite(nll), "the model gave logits that are not finite numbers");
+    if let Some(writer) = writer {
+        writer.finish()?;
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a text has far fewer than 2^52 tokens")]
+    let nll = (scored > 0).then(|| nll / scored as f64);
+    Ok(Score { tokens: token_ids.len(), scored, nll, perplexity: nll.map(f64::exp) })
 }
 
 impl Score {
@@ -261,6 +260,35 @@ fn log_probability(logits: &[f32], token_id: usize) -> f64 {
     f64::from(logits[token_id]) - max - sum.ln()
 }
 
+/// Where logits will be written, taken before there is anything to write.
+struct LogitsPlace<'a> {
+    path: &'a Path,
+    partial: tempfile::NamedTempFile,
+}
+
+impl<'a> LogitsPlace<'a> {
+    fn take(path: &'a Path) -> anyhow::Result<Self> {
+        let folder =
+            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let partial = tempfile::NamedTempFile::new_in(folder).with_context(|| refused(path))?;
+        Ok(Self { path, partial })
+    }
+
+    /// The file of an array of `n_rows` rows of `n_vocab` logits.
+    fn begin(self, (n_rows, n_vocab): (usize, usize)) -> anyhow::Result<LogitsFile<'a>> {
+        let Self { path, partial } = self;
+        let file = BufWriter::new(partial.reopen().with_context(|| refused(path))?);
+        let shape = [n_rows as u64, n_vocab as u64];
+        let options = WriteOptions::new().default_dtype().shape(&shape);
+        let writer = options.writer(file).begin_nd().with_context(|| refused(path))?;
+        Ok(LogitsFile { path, partial, writer })
+    }
+}
+
+fn refused(path: &Path) -> Failure {
+    Failure::usage(format!("cannot write logits to {}", path.display()))
+}
+
 /// Logits on their way to a .npy file, which gets its name when it is whole.
 struct LogitsFile<'a> {
     path: &'a Path,
@@ -268,19 +296,7 @@ struct LogitsFile<'a> {
     writer: npyz::NpyWriter<f32, BufWriter<File>>,
 }
 
-impl<'a> LogitsFile<'a> {
-    fn create(path: &'a Path, n_rows: usize, n_vocab: usize) -> anyhow::Result<Self> {
-        let fact = || Failure::usage(format!("cannot write logits to {}", path.display()));
-        let folder =
-            path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let partial = tempfile::NamedTempFile::new_in(folder).with_context(fact)?;
-        let file = BufWriter::new(partial.reopen().with_context(fact)?);
-        let shape = [n_rows as u64, n_vocab as u64];
-        let options = WriteOptions::new().default_dtype().shape(&shape);
-        let writer = options.writer(file).begin_nd().with_context(fact)?;
-        Ok(Self { path, partial, writer })
-    }
-
+impl LogitsFile<'_> {
     fn write_row(&mut self, logits: &[f32]) -> anyhow::Result<()> {
         self.writer
             .extend(logits.iter().copied())

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use clap::Args;
-use frank_gguf::{Array, ModelHeader, TensorInfo, Value};
+use frank_gguf::{Array, ModelHeader, TensorInfo, Value, type_layout, type_name};
 use frank_hub::ModelFile;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
@@ -127,7 +127,7 @@ impl<'a> Facts<'a> {
         let header = &file.header;
         let tensors = header.tensors.iter().enumerate().map(|(index, tensor)| TensorFacts {
             name: &tensor.name,
-            type_name: tensor.layout().map(|layout| layout.name),
+            type_name: type_name(tensor.type_id),
             type_id: tensor.type_id,
             dims: &tensor.dims,
             bytes: header.stored_bytes(index),
@@ -193,9 +193,9 @@ fn layer_of(name: &str) -> Option<u32> {
 fn types(header: &ModelHeader) -> Vec<TypeFacts> {
     let mut types: BTreeMap<u32, TypeFacts> = BTreeMap::new();
     for (index, tensor) in header.tensors.iter().enumerate() {
-        let (type_name, type_id) = (tensor.layout().map(|layout| layout.name), tensor.type_id);
+        let type_id = tensor.type_id;
         let facts = types.entry(type_id).or_insert(TypeFacts {
-            type_name,
+            type_name: type_name(type_id),
             type_id,
             tensors: 0,
             values: 0,
@@ -209,10 +209,15 @@ fn types(header: &ModelHeader) -> Vec<TypeFacts> {
 }
 
 fn warnings(header: &ModelHeader, parts: &[PartFacts], totals: &Totals) -> Vec<String> {
-    let unknown = totals.types.iter().filter(|facts| facts.type_name.is_none()).map(|facts| {
+    let unsized_types = totals.types.iter().filter(|facts| type_layout(facts.type_id).is_none());
+    let unknown = unsized_types.map(|facts| {
         let TypeFacts { type_id, tensors, .. } = facts;
+        let what = match facts.type_name {
+            Some(name) => format!("{type_id} ({name}) was removed from the format"),
+            None => format!("{type_id} is not known"),
+        };
         format!(
-            "tensor type {type_id} is not known: the bytes of its {tensors} tensors are counted from their offsets"
+            "tensor type {what}: the bytes of its {tensors} tensors are counted from their offsets"
         )
     });
     let cut = parts.iter().enumerate().filter_map(|(index, part)| {

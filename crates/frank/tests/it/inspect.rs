@@ -108,6 +108,24 @@ fn unknown_tensor_types_are_counted_from_offsets_and_said_so() {
 }
 
 #[test]
+fn a_removed_tensor_type_is_shown_by_its_name_planned_and_refused_when_loading() {
+    let folder = Folder::new();
+    let writer = llama_keys("llama", 1)
+        .value("llama.attention.layer_norm_rms_epsilon", 1e-5f32)
+        .tensor("token_embd.weight", &[64, 2], 31, vec![0; 96]);
+    let path = folder.gguf("removed.gguf", &writer);
+    let facts = facts(&path);
+    assert_eq!(facts["tensors"][0]["type"], "Q4_0_4_4");
+    let warning = "tensor type 31 (Q4_0_4_4) was removed from the format: the bytes of its 1 tensors are counted from their offsets";
+    assert_eq!(facts["warnings"], json!([warning]));
+    let path = path.to_str().unwrap();
+    let plan = frank(["fit", "--json", path]).ended(0).json();
+    assert!(plan["warnings"][0].as_str().unwrap().contains("Q4_0_4_4"), "{plan}");
+    let lines = frank(["serve", "--port", "0", path]).failed(2).join("\n");
+    assert!(lines.contains("type Q4_0_4_4, removed from the format (id 31)"), "{lines}");
+}
+
+#[test]
 fn a_cut_file_is_shown_and_the_cut_is_said() {
     let folder = Folder::new();
     let whole = std::fs::metadata(llama()).unwrap().len();

@@ -42,3 +42,14 @@ fn the_peak_of_a_served_request_is_within_5_percent_of_the_plan() {
     }
     check(&["--ctx-size", "512", "--kv-type", "f32", "--ubatch-size", "64"]);
 }
+
+#[test]
+fn the_peak_while_loading_is_within_the_plan() {
+    for options in [["--ctx-size", "512"], ["--ctx-size", "8192"]] {
+        let planned = planned(&options);
+        let endpoint = Endpoint::start(&assets::smollm2(), &options);
+        assert!(endpoint.preface.contains("loaded 93.81 MiB in "), "{}", endpoint.preface);
+        let peak = endpoint.peak_bytes();
+        assert!(peak <= planned, "{options:?}: planned {planned}, peak {peak}");
+    }
+}

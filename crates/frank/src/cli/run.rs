@@ -1,0 +1,271 @@
+//! `frank run`: one answer on stdout, or a chat in the terminal. The model runs in this process.
+
+mod answer;
+mod chat;
+
+use std::ffi::OsString;
+use std::io::{IsTerminal, Read};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::Args;
+use clap::builder::RangedI64ValueParser;
+use frank_chat::{ChatTemplate, Conversation, Message, Role};
+use frank_engine::{Engine, EngineOptions, SamplingParams};
+use frank_telemetry::Metrics;
+
+use self::answer::Speaker;
+use crate::answering::{Chosen, chosen_template, sampling_defaults};
+use crate::load::Prepared;
+use crate::model::open;
+use crate::options::ModelOptions;
+use crate::plan_text::table;
+use crate::report::{Code, Failure, tell};
+use crate::serving::runtime;
+
+const EXAMPLES: &str = "\
+Examples:
+  frank run model.gguf \"Tell me a joke\"            one answer on stdout
+  frank run model.gguf                             a chat in the terminal, until /exit or Ctrl-D
+  frank run model.gguf --raw -n 20 \"Once upon a\"   continue a text, without the chat template
+  frank run model.gguf < question.txt              a prompt from stdin
+
+Ctrl-C ends the answer. Everything but the answer goes to stderr.";
+
+/// Longest prompt that is read from stdin; no context holds more.
+const PROMPT_BYTES_MAX: usize = 16 << 20;
+
+/// Answer one prompt on stdout, or chat in the terminal
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Run {
+    /// Path of a .gguf file (any part of a split model), or a reference
+    #[arg(value_name = "MODEL")]
+    model: OsString,
+
+    /// What to answer; `-` reads stdin, and so does no PROMPT where stdin is no terminal
+    #[arg(value_name = "PROMPT")]
+    prompt: Option<String>,
+
+    /// Continue the prompt as it is, without the chat template
+    #[arg(long, conflicts_with = "system")]
+    raw: bool,
+
+    /// Standing instructions that come before the prompt
+    #[arg(long, value_name = "TEXT")]
+    system: Option<String>,
+
+    /// Tokens of an answer at most [default: what the context holds]
+    #[arg(short = 'n', long, visible_alias = "predict", value_name = "N",
+        value_parser = RangedI64ValueParser::<u32>::new().range(1..), allow_negative_numbers = true)]
+    max_tokens: Option<u32>,
+
+    #[command(flatten)]
+    sampling: SamplingOptions,
+
+    #[command(flatten)]
+    options: ModelOptions,
+}
+
+/// How tokens are drawn. What is not given is what the model file recommends.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Sampling options")]
+struct SamplingOptions {
+    /// 0 takes the most likely token each time [default: what the file says, or 1]
+    #[arg(long, visible_alias = "temp", value_name = "F", value_parser = |text: &str| number(text, 0.0..=100.0), allow_negative_numbers = true)]
+    temperature: Option<f32>,
+
+    /// Draw from this many most likely tokens; 0 from all
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    top_k: Option<u32>,
+
+    /// Draw from the fewest most likely tokens whose probabilities reach this sum
+    #[arg(long, value_name = "F", value_parser = |text: &str| number(text, 0.0..=1.0), allow_negative_numbers = true)]
+    top_p: Option<f32>,
+
+    /// Draw from tokens at least this fraction as likely as the most likely one
+    #[arg(long, value_name = "F", value_parser = |text: &str| number(text, 0.0..=1.0), allow_negative_numbers = true)]
+    min_p: Option<f32>,
+
+    /// Makes tokens that were seen less likely; 1 is off
+    #[arg(long, value_name = "F", value_parser = |text: &str| number(text, 0.01..=100.0), allow_negative_numbers = true)]
+    repeat_penalty: Option<f32>,
+
+    /// Makes the draw repeatable
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    seed: Option<u64>,
+}
+
+impl SamplingOptions {
+    /// `defaults`, changed where an option says so.
+    fn over(&self, defaults: &SamplingParams) -> SamplingParams {
+        SamplingParams {
+            temperature: self.temperature.unwrap_or(defaults.temperature),
+            top_k: self.top_k.unwrap_or(defaults.top_k),
+            top_p: self.top_p.unwrap_or(defaults.top_p),
+            min_p: self.min_p.unwrap_or(defaults.min_p),
+            repeat_penalty: self.repeat_penalty.unwrap_or(defaults.repeat_penalty),
+            seed: self.seed.or(defaults.seed),
+            ..defaults.clone()
+        }
+    }
+}
+
+fn number(text: &str, range: RangeInclusive<f32>) -> Result<f32, String> {
+    match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(number),
+        Ok(_) => Err(format!("{text} is not from {} to {}", range.start(), range.end())),
+        Err(_) => Err("not a number".to_owned()),
+    }
+}
+
+/// What is asked.
+enum Input {
+    Prompt(String),
+    Terminal,
+}
+
+impl Run {
+    /// Prints the answer, or chats until the person at the terminal ends it.
+    ///
+    /// # Errors
+    /// As loading does; exit code 2 when the prompt or the model's template cannot be used, 130 for Ctrl-C.
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.check_effect()?;
+        self.options.parallel = Some(1);
+        let input = self.input()?;
+        if self.raw && matches!(input, Input::Terminal) {
+            return Err(Failure::usage("--raw needs a PROMPT: a chat has a template").into());
+        }
+        let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
+        let template = if self.raw { None } else { Some(template(&prepared, &self.options)?) };
+        let runtime = runtime()?;
+        for warning in prepared.tokenizer.warnings() {
+            tell(&format!("warning: {warning}"));
+        }
+        tell(table(&prepared.plan).trim_end());
+        let speaker = self.speaker(&prepared)?;
+        // The header has done its work.
+        drop(prepared);
+        runtime.block_on(self.answer(speaker, template, input))
+    }
+
+    /// Refuses what would change nothing.
+    fn check_effect(&self) -> Result<(), Failure> {
+        if self.options.parallel.is_some() {
+            return Err(Failure::usage(
+                "--parallel has no effect: run answers one prompt at a time",
+            ));
+        }
+        if self.raw && self.options.chat_template.is_some() {
+            return Err(Failure::usage("--chat-template has no effect beside --raw"));
+        }
+        Ok(())
+    }
+
+    fn input(&self) -> anyhow::Result<Input> {
+        let prompt = match self.prompt.as_deref() {
+            Some("-") => prompt_on_stdin()?,
+            Some(prompt) => prompt.to_owned(),
+            None if std::io::stdin().is_terminal() => return Ok(Input::Terminal),
+            None => prompt_on_stdin()?,
+        };
+        if prompt.is_empty() {
+            return Err(Failure::usage("the prompt is empty").into());
+        }
+        Ok(Input::Prompt(prompt))
+    }
+
+    /// Loads the model and starts its engine.
+    fn speaker(&self, prepared: &Prepared) -> anyhow::Result<Speaker> {
+        let sampling = sampling_defaults(&prepared.file.header.metadata)?;
+        let options = EngineOptions {
+            n_ctx: prepared.plan.ctx_size as usize,
+            n_parallel: 1,
+            n_queue: 1,
+            kv_blocks: prepared.plan.kv_blocks,
+        };
+        let model = prepared.load(&self.options, options.n_parallel)?;
+        Ok(Speaker {
+            engine: Engine::start(model, options, Metrics::new()),
+            tokenizer: Arc::clone(&prepared.tokenizer),
+            sampling: self.sampling.over(&sampling),
+            max_tokens: self.max_tokens.map_or(usize::MAX, |n| n as usize),
+        })
+    }
+
+    async fn answer(
+        self,
+        speaker: Speaker,
+        template: Option<ChatTemplate>,
+        input: Input,
+    ) -> anyhow::Result<()> {
+        let mut interrupts = answer::interrupts()?;
+        let system = self.system.map(|text| Message::new(Role::System, text));
+        let mut messages: Vec<Message> = system.into_iter().collect();
+        let prompt = match (input, &template) {
+            (Input::Terminal, None) => unreachable!("--raw was refused without a prompt"),
+            (Input::Terminal, Some(template)) => {
+                return chat::run(&speaker, template, messages, &mut interrupts).await;
+            }
+            (Input::Prompt(prompt), None) => speaker.tokenizer.encode_text(&prompt),
+            (Input::Prompt(prompt), Some(template)) => {
+                messages.push(Message::new(Role::User, prompt));
+                speaker.prompt(template, &Conversation { messages, ..Conversation::default() })?
+            }
+        };
+        let answer = speaker.speak(prompt, &mut interrupts).await?;
+        tell(&answer.stats());
+        if answer.interrupted {
+            return Err(Failure::new(Code::Interrupted, "interrupted").into());
+        }
+        tokio::task::block_in_place(|| speaker.engine.shutdown());
+        Ok(())
+    }
+}
+
+fn prompt_on_stdin() -> anyhow::Result<String> {
+    let fact = || Failure::usage("cannot read the prompt from stdin");
+    let mut bytes = Vec::new();
+    let limit = PROMPT_BYTES_MAX as u64 + 1;
+    std::io::stdin().lock().take(limit).read_to_end(&mut bytes).with_context(fact)?;
+    if bytes.len() > PROMPT_BYTES_MAX {
+        let cause = format!("it is longer than the {PROMPT_BYTES_MAX} bytes that are taken");
+        return Err(anyhow::Error::msg(cause).context(fact()));
+    }
+    let mut prompt = String::from_utf8(bytes).context("it is not UTF-8 text").with_context(fact)?;
+    if prompt.ends_with('\n') {
+        prompt.pop();
+    }
+    Ok(prompt)
+}
+
+/// The template that the prompt is put into.
+fn template(prepared: &Prepared, options: &ModelOptions) -> anyhow::Result<ChatTemplate> {
+    const HINT: &str = "--raw continues the prompt without one, --chat-template FILE uses another";
+    match chosen_template(prepared, options)? {
+        Chosen::Template(template) => Ok(template),
+        Chosen::Unusable(error) => {
+            let failure = Failure::usage("the chat template of the model cannot be used");
+            Err(anyhow::Error::new(error).context(failure.hint(HINT)))
+        }
+        Chosen::None => {
+            Err(Failure::usage("the model file has no chat template").hint(HINT).into())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_outside_of_their_range_are_refused() {
+        assert_eq!(number("0.5", 0.0..=1.0), Ok(0.5));
+        assert_eq!(number("1.5", 0.0..=1.0), Err("1.5 is not from 0 to 1".to_owned()));
+        assert_eq!(number("NaN", 0.0..=1.0), Err("NaN is not from 0 to 1".to_owned()));
+        assert_eq!(number("inf", 0.0..=1.0), Err("inf is not from 0 to 1".to_owned()));
+        assert_eq!(number("warm", 0.0..=1.0), Err("not a number".to_owned()));
+    }
+}
