@@ -1,5 +1,7 @@
-//! Every property test of the workspace with far more cases than in CI, one crate after the other. Never on nightly.
+//! Every property test of the workspace with far more cases than in CI, one crate after the other; or one target of
+//! `fuzz/` under libFuzzer. Never on nightly.
 
+mod libfuzzer;
 mod property_tests;
 
 use std::path::Path;
@@ -12,22 +14,33 @@ use crate::cargo::{PROFILE, cargo, execute};
 use crate::install;
 use property_tests::PropertyTests;
 
-/// How property tests run.
+/// What runs, and how long.
 #[derive(Debug, Args)]
 pub(crate) struct Fuzz {
     /// Cases of each property test
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     cases: u32,
+
+    /// Run this target of fuzz/ with cargo-fuzz, instead of the property tests
+    #[arg(long, value_name = "NAME", conflicts_with = "cases")]
+    target: Option<String>,
+
+    /// Minutes that the target runs
+    #[arg(long, value_name = "N", default_value_t = 10, requires = "target")]
+    minutes: u32,
 }
 
 impl Fuzz {
-    /// Runs them all, also after one failed, and prints how long each crate took.
+    /// Runs the target, or all property tests, also after one failed, and prints how long each crate took.
     ///
     /// A case that fails is made as small as it gets and printed; where the test keeps such cases, it is a line of
     /// `proptest-regressions/`, which belongs into the change that repairs it.
     /// # Errors
-    /// Names the crates whose tests failed.
+    /// Names the crates whose tests failed, or what cannot be run and why.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
+        if let Some(target) = &self.target {
+            return libfuzzer::run(root, target, self.minutes);
+        }
         install::all()?;
         let mut results = Vec::new();
         for tests in property_tests::of_workspace(root)? {

@@ -46,7 +46,7 @@ enum Task {
     Fuzz(fuzz::Fuzz),
     /// Serves a model to many clients, well and badly behaved, for a long time.
     Soak(soak::Soak),
-    /// Compares the speed of frank with that of llama.cpp.
+    /// Compares frank with llama.cpp: speed, or how near their choices are.
     Peer(peer::Peer),
 }
 

@@ -1,5 +1,5 @@
-//! The speed of frank's server beside that of llama.cpp's, in turns and never at the same time. Never part of CI: a
-//! speed says something on a quiet machine only.
+//! The speed of frank's server beside that of llama.cpp's, in turns and never at the same time, or how near the choices
+//! of both are. Never part of CI: a speed says something on a quiet machine only.
 
 mod machine;
 mod rows;
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::Args;
 use frank_testkit::assets;
 
-use crate::cargo::shown;
+use crate::cargo::{PROFILE, cargo, execute, shown};
 use crate::install;
 use crate::server_process::{ServerProcess, release_frank};
 use crate::statistics::Spread;
@@ -24,23 +24,36 @@ const LLAMA_CPP: &str = "xtask/peer/llama_cpp.py";
 const LLAMA_CPP_VERSION: &str =
     "import xllamacpp; print(xllamacpp.__version__, xllamacpp.get_system_info())";
 
-/// How often the servers are compared.
+/// The tests that compare choices, and the variable that makes them compare the largest files too.
+const DISTANCE_TESTS: &str = "llama_cpp::";
+const WITH_LARGE_COPIES: &str = "FRANK_TEST_LARGE_COPIES";
+
+/// What is compared, and how often.
 #[derive(Debug, Args)]
 pub(crate) struct Peer {
     /// Runs of each server
     #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
     rounds: u64,
+
+    /// How near the choices of both are, instead of the speed: every real model, as it is and as a copy in F32
+    #[arg(long)]
+    distance: bool,
 }
 
 impl Peer {
+    /// Compares what the options say.
+    /// # Errors
+    /// Something could not be measured, or is not as near as it has to be.
+    pub(crate) fn run(&self, root: &Path) -> Result<()> {
+        install::all()?;
+        if self.distance { distance(root) } else { self.speed(root) }
+    }
+
     /// Measures both servers with the same file, prompts, client and number of threads, and prints what came out.
     ///
     /// The llama.cpp of the Python package is built for many machines and chooses its kernels when it runs; one that
     /// is built on this machine may be faster.
-    /// # Errors
-    /// A server does not start, or does not answer what it was asked.
-    pub(crate) fn run(&self, root: &Path) -> Result<()> {
-        install::all()?;
+    fn speed(&self, root: &Path) -> Result<()> {
         println!("machine: {}", machine::describe()?);
         let frank = release_frank(root)?;
         let mut version = Command::new(frank.get_program());
@@ -58,7 +71,7 @@ impl Peer {
         }
         println!(
             "\n{}, {THREADS} threads each, rounds: {}, median (range)",
-            assets::SMOLLM2_FILE,
+            assets::SMOLLM2.file,
             self.rounds
         );
         for (row, (frank, llama_cpp)) in ROWS.iter().zip(&values) {
@@ -66,6 +79,16 @@ impl Peer {
         }
         Ok(())
     }
+}
+
+/// Runs the tests that compare choices, one after the other and with what they print.
+fn distance(root: &Path) -> Result<()> {
+    let arguments = ["test", "--package", "frank-models", "--profile", PROFILE, "--test", "it"];
+    let mut command = cargo(root, &arguments)?;
+    command.args(["--", DISTANCE_TESTS, "--nocapture", "--test-threads", "1"]);
+    let tested = execute(command.env(WITH_LARGE_COPIES, "1"));
+    install::warn_of_vanished_models();
+    tested
 }
 
 /// Starts a server, measures every row and ends it. Both servers get the same prompts in a round, and no prompt comes

@@ -18,7 +18,9 @@ pub(crate) fn run(root: &Path, filters: &[String]) -> Result<()> {
         true => &["nextest", "run", "--workspace", "--cargo-profile", PROFILE],
         false => &["test", "--workspace", "--profile", PROFILE, "--lib", "--bins", "--tests", "--"],
     };
-    execute(cargo(root, arguments)?.args(filters))?;
+    let tested = execute(cargo(root, arguments)?.args(filters));
+    install::warn_of_vanished_models();
+    tested?;
     let documented = doctests::crates_with_any(root)?;
     if !filters.is_empty() || documented.is_empty() {
         return Ok(());
