@@ -32,6 +32,8 @@ mod q8_0;
 mod tq1_0;
 mod tq2_0;
 
+pub use f16::f16_to_f32;
+
 use crate::layout::TypeLayout;
 
 /// Writes the values of whole blocks: `(blocks, values)`. Asserts that the lengths agree.
@@ -113,7 +115,7 @@ fn rows<const VALUES: usize>(values: &[f32]) -> &[[f32; VALUES]] {
 
 /// The f16 in two bytes, as f32.
 fn f16_at(low: u8, high: u8) -> f32 {
-    half::f16::from_le_bytes([low, high]).to_f32()
+    f16_to_f32(u16::from_le_bytes([low, high]))
 }
 
 /// The value furthest from zero; the first of equal ones.

@@ -1,11 +1,11 @@
-//! Rows of activations in the two forms that matrix products read: f32, and 8-bit blocks made per row.
+//! Rows of activations in the 8-bit blocks that products with interleaved weights read.
 
 use crate::cpu::{Isa, for_each_isa};
 
 /// Values of a block, of quantized activations and of the weights that are multiplied with them.
 pub(crate) const QUANT_BLOCK: usize = 32;
 
-/// Rows of activations, `[n_rows, n_in]`, with their 8-bit form.
+/// Rows of activations, `[n_rows, n_in]`, in 8 bits: scratch of a product.
 ///
 /// A block of 32 values is stored as `q = round(x * (127 / max|x|))`, ties to even, with the scale `max|x| / 127`.
 /// A row's blocks depend on that row alone, so a row computes the same whatever its batch mates are.

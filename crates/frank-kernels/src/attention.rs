@@ -11,6 +11,7 @@
 
 use std::ops::Range;
 
+use frank_gguf::quant::f16_to_f32;
 use half::f16;
 
 use crate::cpu::{Isa, for_each_isa, isa};
@@ -463,7 +464,7 @@ fn add_values_body(
 fn value(kv_type: KvType, bytes: &[u8], index: usize) -> f32 {
     match kv_type {
         KvType::F32 => bytemuck::cast_slice::<u8, f32>(bytes)[index],
-        KvType::F16 => bytemuck::cast_slice::<u8, f16>(bytes)[index].to_f32(),
+        KvType::F16 => f16_to_f32(bytemuck::cast_slice::<u8, u16>(bytes)[index]),
     }
 }
 

@@ -92,6 +92,8 @@ pub(crate) trait Lanes: Copy {
 
     /// Integers below 2^24 in size as floats.
     fn to_floats(self, words: Self::Words) -> Self::Floats;
+    /// The 16-bit integers at byte `offset`, each in the low half of its word.
+    fn u16s(self, bytes: &[u8], offset: usize) -> Self::Words;
     /// The half-precision floats at byte `offset`.
     fn f16s(self, bytes: &[u8], offset: usize) -> Self::Floats;
     /// The bfloat16 at byte `offset`.

@@ -110,6 +110,8 @@ fn rotate(a: &mut f32, b: &mut f32, cos: f32, sin: f32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Isa;
+    use proptest::prelude::*;
 
     fn table(positions: &[u32]) -> RopeTable {
         let mut table = RopeTable::default();
@@ -152,6 +154,26 @@ mod tests {
         let expected = [0.0, -1.5, 0.5, 0.0, 9.0, -1.0, 0.0, 0.0, -2.0, 9.0];
         for (x, e) in x.iter().zip(expected) {
             assert!((x - e).abs() < 1e-6, "{x} is not {e}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_instruction_set_rotates_to_the_same_bits(
+            x in prop::collection::vec(-1e2f32..1e2, 3 * 70), n_pairs in 1usize..36, position in 0u32..100_000,
+        ) {
+            let mut table = RopeTable::default();
+            let frequencies: Vec<f32> = (0u8..).take(n_pairs).map(|i| 0.7f32.powi(i.into())).collect();
+            table.fill(&[position], &frequencies, 1.1);
+            for rotate in [rotate_adjacent, rotate_halves] {
+                let rotated = |isa| {
+                    let mut x = x.clone();
+                    rotate(isa, &mut x, 70, &table.cos, &table.sin);
+                    x.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                };
+                prop_assert_eq!(rotated(Isa::Scalar), rotated(Isa::Avx2));
+                prop_assert_eq!(rotated(Isa::Scalar), rotated(Isa::Avx512Vnni));
+            }
         }
     }
 }

@@ -7,8 +7,11 @@
 pub(crate) mod decoded;
 mod interleaved;
 mod iq4_nl;
+mod iq4_xs;
 mod mxfp4;
 mod packed;
+mod q2_k;
+mod q3_k;
 mod q4_0;
 mod q4_1;
 mod q4_k;
@@ -62,10 +65,13 @@ static KERNELS: &[WeightKernel] = &[
     q5_0::KERNEL,
     q5_1::KERNEL,
     q8_0::KERNEL,
+    q2_k::KERNEL,
+    q3_k::KERNEL,
     q4_k::KERNEL,
     q5_k::KERNEL,
     q6_k::KERNEL,
     iq4_nl::KERNEL,
+    iq4_xs::KERNEL,
     mxfp4::KERNEL,
 ];
 

@@ -78,6 +78,7 @@ def source(rng, n_rows, n_columns):
     rows = rng.standard_normal((n_rows, n_columns)) * 10.0 ** rng.integers(-6, 3, (n_rows, 1))
     rows[0] = 0.0
     rows[1] = 3.0
+    rows[4] = -3.0
     rows[2] = rng.integers(-8, 9, n_columns) / 2
     rows[3] = -np.abs(rows[3])
     return rows.astype(np.float32)

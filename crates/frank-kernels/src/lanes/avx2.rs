@@ -199,9 +199,14 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn bf16s(self, bytes: &[u8], offset: usize) -> __m256 {
+    fn u16s(self, bytes: &[u8], offset: usize) -> __m256i {
         // SAFETY: `self` says that the CPU has AVX2.
-        let low = unsafe { _mm256_cvtepu16_epi32(load_128(bytes, offset)) };
+        unsafe { _mm256_cvtepu16_epi32(load_128(bytes, offset)) }
+    }
+
+    #[inline(always)]
+    fn bf16s(self, bytes: &[u8], offset: usize) -> __m256 {
+        let low = self.u16s(bytes, offset);
         // SAFETY: `self` says that the CPU has AVX2.
         let high = unsafe { _mm256_slli_epi32::<16>(low) };
         // SAFETY: `self` says that the CPU has AVX2.

@@ -161,9 +161,14 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn bf16s(self, bytes: &[u8], offset: usize) -> __m512 {
+    fn u16s(self, bytes: &[u8], offset: usize) -> __m512i {
         // SAFETY: `self` says that the CPU has AVX-512.
-        let low = unsafe { _mm512_cvtepu16_epi32(self.load_256(bytes, offset)) };
+        unsafe { _mm512_cvtepu16_epi32(self.load_256(bytes, offset)) }
+    }
+
+    #[inline(always)]
+    fn bf16s(self, bytes: &[u8], offset: usize) -> __m512 {
+        let low = self.u16s(bytes, offset);
         // SAFETY: `self` says that the CPU has AVX-512.
         let high = unsafe { _mm512_slli_epi32::<16>(low) };
         // SAFETY: `self` says that the CPU has AVX-512.

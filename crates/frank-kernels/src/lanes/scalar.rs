@@ -1,6 +1,6 @@
 //! Lanes as plain arrays: the reference for the others, and what runs where no SIMD form is compiled in.
 
-use half::{bf16, f16};
+use frank_gguf::quant::f16_to_f32;
 
 use super::Lanes;
 
@@ -149,13 +149,18 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
+    fn u16s(self, bytes: &[u8], offset: usize) -> [u32; N] {
+        pieces(bytes, offset).map(|bytes| u16::from_le_bytes(bytes).into())
+    }
+
+    #[inline(always)]
     fn f16s(self, bytes: &[u8], offset: usize) -> [f32; N] {
-        pieces(bytes, offset).map(|bytes| f16::from_le_bytes(bytes).to_f32())
+        pieces(bytes, offset).map(|bytes| f16_to_f32(u16::from_le_bytes(bytes)))
     }
 
     #[inline(always)]
     fn bf16s(self, bytes: &[u8], offset: usize) -> [f32; N] {
-        pieces(bytes, offset).map(|bytes| bf16::from_le_bytes(bytes).to_f32())
+        pieces(bytes, offset).map(|[low, high]| f32::from_le_bytes([0, 0, low, high]))
     }
 
     #[inline(always)]

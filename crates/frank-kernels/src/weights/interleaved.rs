@@ -71,6 +71,12 @@ impl Block<'_> {
         lanes.f16s(self.scales, (i * GROUP_ROWS + self.first_row) * 2)
     }
 
+    /// Scale `i` of each row, a 16-bit integer.
+    #[inline(always)]
+    pub(crate) fn u16s<L: Lanes>(&self, lanes: L, i: usize) -> L::Words {
+        lanes.u16s(self.scales, (i * GROUP_ROWS + self.first_row) * 2)
+    }
+
     /// Half of what the one scale of each row means as an E8M0 exponent.
     #[inline(always)]
     pub(crate) fn e8m0_halves<L: Lanes>(&self, lanes: L) -> L::Floats {

@@ -13,7 +13,8 @@ use crate::lanes::Lanes;
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Iq4Nl>(type_id::IQ4_NL);
 
 /// Source: ggml `kvalues_iq4nl`.
-const STEPS: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+pub(super) const STEPS: [i8; 16] =
+    [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 struct Iq4Nl;
 
@@ -28,7 +29,7 @@ impl Interleaved for Iq4Nl {
         rows: &[&[QuantBlock]; R],
         acc: &mut [L::Floats; R],
     ) {
-        let (q, d) = (looked_up(lanes, weights, &STEPS), weights.f16s(lanes, 0));
+        let (q, d) = (looked_up(lanes, weights, 0, &STEPS), weights.f16s(lanes, 0));
         for (acc, row) in acc.iter_mut().zip(rows) {
             let a = &row[0];
             add_scaled(lanes, acc, d, a.scale, lanes.dot_signed(&q, &a.quants, a.sum()));
@@ -36,11 +37,16 @@ impl Interleaved for Iq4Nl {
     }
 }
 
-/// The entries of `table` for the nibbles of words 0 to 3, ready for [`Lanes::dot_signed`].
+/// The entries of `table` for the nibbles of words `first .. first + 4`, ready for [`Lanes::dot_signed`].
 #[inline(always)]
-pub(super) fn looked_up<L: Lanes>(lanes: L, weights: Block<'_>, table: &[i8; 16]) -> [L::Words; 8] {
+pub(super) fn looked_up<L: Lanes>(
+    lanes: L,
+    weights: Block<'_>,
+    first: usize,
+    table: &[i8; 16],
+) -> [L::Words; 8] {
     let table = lanes.signed(lanes.table(bytemuck::cast_ref(table)));
-    let mut q = weights.nibbles(lanes, 0);
+    let mut q = weights.nibbles(lanes, first);
     for q in &mut q {
         *q = lanes.lookup(table, *q);
     }

@@ -31,7 +31,7 @@ impl Interleaved for Mxfp4 {
         rows: &[&[QuantBlock]; R],
         acc: &mut [L::Floats; R],
     ) {
-        let (q, d) = (looked_up(lanes, weights, &DOUBLED), weights.e8m0_halves(lanes));
+        let (q, d) = (looked_up(lanes, weights, 0, &DOUBLED), weights.e8m0_halves(lanes));
         for (acc, row) in acc.iter_mut().zip(rows) {
             let a = &row[0];
             add_scaled(lanes, acc, d, a.scale, lanes.dot_signed(&q, &a.quants, a.sum()));

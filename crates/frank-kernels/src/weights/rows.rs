@@ -186,19 +186,32 @@ fn add_dots<V: FloatValue, L: Lanes, const R: usize>(
             }
         }
         if n > n_whole * LANES {
-            let mut padded = [0; LANES * size_of::<f32>()];
-            let tail = &weights[n_whole * LANES * V::BYTES..];
-            padded[..tail.len()].copy_from_slice(tail);
-            let w = V::load(lanes, &padded, part * V::BYTES);
-            for (acc, x) in acc.iter_mut().zip(x) {
-                let mut padded = [0.0; LANES];
-                let tail = &x[n_whole * LANES..];
-                padded[..tail.len()].copy_from_slice(tail);
-                *acc = lanes.fma(w, lanes.load(&padded[part..]), *acc);
-            }
+            add_tail::<V, L, R>(lanes, weights, x, n_whole * LANES, part, &mut acc);
         }
         for (acc, sums) in acc.iter().zip(&mut *sums) {
             lanes.store(&mut sums[i][part..], *acc);
         }
+    }
+}
+
+/// Adds lanes `part ..` of the values `first ..`, fewer than 16, padded with zeros.
+#[inline(always)]
+fn add_tail<V: FloatValue, L: Lanes, const R: usize>(
+    lanes: L,
+    weights: &[u8],
+    x: &[&[f32]; R],
+    first: usize,
+    part: usize,
+    acc: &mut [L::Floats; R],
+) {
+    let mut padded = [0; LANES * size_of::<f32>()];
+    let tail = &weights[first * V::BYTES..];
+    padded[..tail.len()].copy_from_slice(tail);
+    let w = V::load(lanes, &padded, part * V::BYTES);
+    for (acc, x) in acc.iter_mut().zip(x) {
+        let mut padded = [0.0; LANES];
+        let tail = &x[first..];
+        padded[..tail.len()].copy_from_slice(tail);
+        *acc = lanes.fma(w, lanes.load(&padded[part..]), *acc);
     }
 }
