@@ -63,14 +63,21 @@ fn clippy(root: &Path) -> Result<()> {
     execute(cargo(root, &arguments)?.args(["--", "--deny", "warnings"]))
 }
 
-/// The kernels' tests with the scalar code in the place of the SIMD code that this machine would choose.
+/// The tests of kernels and models with the scalar code in the place of the SIMD code that this machine would choose.
+///
+/// Those beside llama.cpp are left out: real models take minutes in scalar code, and give the same bits.
 fn scalar(root: &Path) -> Result<()> {
     let flags = env::var("RUSTFLAGS").unwrap_or_default() + " --cfg frank_scalar";
-    let arguments: &[&str] = match has_nextest(root)? {
-        true => &["nextest", "run", "--package", "frank-kernels", "--cargo-profile", PROFILE],
-        false => &["test", "--package", "frank-kernels", "--profile", PROFILE],
+    let packages = ["--package", "frank-kernels", "--package", "frank-models"];
+    let (run, chosen): (&[&str], &[&str]) = match has_nextest(root)? {
+        true => (
+            &["nextest", "run", "--cargo-profile", PROFILE],
+            &["--filterset", "not test(llama_cpp::)"],
+        ),
+        false => (&["test", "--profile", PROFILE], &["--", "--skip", "llama_cpp::"]),
     };
-    let mut command = cargo(root, arguments)?;
+    let arguments = [run, &packages, chosen].concat();
+    let mut command = cargo(root, &arguments)?;
     // Other flags mean other output of every crate, which must not push out that of the other lanes.
     command
         .env("RUSTFLAGS", flags.trim_start())

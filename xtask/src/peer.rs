@@ -24,10 +24,6 @@ const LLAMA_CPP: &str = "xtask/peer/llama_cpp.py";
 const LLAMA_CPP_VERSION: &str =
     "import xllamacpp; print(xllamacpp.__version__, xllamacpp.get_system_info())";
 
-/// The tests that compare choices, and the variable that makes them compare the largest files too.
-const DISTANCE_TESTS: &str = "llama_cpp::";
-const WITH_LARGE_COPIES: &str = "FRANK_TEST_LARGE_COPIES";
-
 /// What is compared, and how often.
 #[derive(Debug, Args)]
 pub(crate) struct Peer {
@@ -81,14 +77,12 @@ impl Peer {
     }
 }
 
-/// Runs the tests that compare choices, one after the other and with what they print.
+/// Compares the choices, which prints what comes out.
 fn distance(root: &Path) -> Result<()> {
-    let arguments = ["test", "--package", "frank-models", "--profile", PROFILE, "--test", "it"];
-    let mut command = cargo(root, &arguments)?;
-    command.args(["--", DISTANCE_TESTS, "--nocapture", "--test-threads", "1"]);
-    let tested = execute(command.env(WITH_LARGE_COPIES, "1"));
+    let arguments = ["bench", "--package", "frank-models", "--profile", PROFILE];
+    let compared = execute(cargo(root, &arguments)?.args(["--bench", "distance"]));
     install::warn_of_vanished_models();
-    tested
+    compared
 }
 
 /// Starts a server, measures every row and ends it. Both servers get the same prompts in a round, and no prompt comes

@@ -68,3 +68,28 @@ impl KvTensors {
         KvLayerMut { k, v: &mut rest[..self.v_layer_bytes], k_type, v_type }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_and_values_of_all_layers_lie_beside_each_other_whatever_their_types() {
+        let (n_head, n_head_kv, head_dim) = (2, 2, 16);
+        let (scale, window, soft_cap) = (1.0, None, None);
+        let shape = AttentionShape { n_head, n_head_kv, head_dim, scale, window, soft_cap };
+        let types = KvTypes { k: KvType::F32, v: KvType::F16 };
+        let mut kv = KvTensors::new(3, 2, &shape, types).expect("a few kilobytes");
+        for (layer, number) in (0..3).zip([10, 20, 30]) {
+            let KvLayerMut { k, v, .. } = kv.layer_mut(layer);
+            k.fill(number);
+            v.fill(number + 1);
+        }
+        let n_values = 2 * AttentionShape::BLOCK_TOKENS * 32;
+        for (layer, number) in (0..3).zip([10, 20, 30]) {
+            let KvLayer { k, v, k_type, v_type } = kv.layer(layer);
+            assert_eq!((k_type, v_type), (KvType::F32, KvType::F16));
+            assert!(k == vec![number; 4 * n_values] && v == vec![number + 1; 2 * n_values]);
+        }
+    }
+}

@@ -20,6 +20,11 @@ const RUNTIME_BASE_BYTES: u64 = 10 << 20;
 /// Source: as [`RUNTIME_BASE_BYTES`].
 const RUNTIME_TOKEN_BYTES: u64 = 240;
 
+/// As [`RUNTIME_TOKEN_BYTES`] for a SentencePiece vocabulary, which has scores in the place of merges.
+///
+/// Source: as [`RUNTIME_BASE_BYTES`], with Gemma 3 270M.
+const RUNTIME_SPM_TOKEN_BYTES: u64 = 120;
+
 /// Bytes of logits and of sampling candidates for one token of the vocabulary.
 const OUTPUT_TOKEN_BYTES: u64 = 4 + 8;
 
@@ -60,7 +65,7 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput) -> ModelNeeds
         expert_bytes: 0,
         state: input.state,
         compute: input.compute,
-        runtime_bytes: runtime_bytes(input.n_vocab),
+        runtime_bytes: runtime_bytes(header, input.n_vocab),
         io_staging_bytes: STAGING_BYTES as u64,
         decode_bytes_per_token: input.decode_bytes_per_token,
         warnings: Vec::new(),
@@ -76,8 +81,12 @@ pub(crate) fn output_compute(n_vocab: usize) -> ComputeNeeds {
     }
 }
 
-fn runtime_bytes(n_vocab: usize) -> u64 {
-    RUNTIME_BASE_BYTES.saturating_add(RUNTIME_TOKEN_BYTES.saturating_mul(n_vocab as u64))
+fn runtime_bytes(header: &ModelHeader, n_vocab: usize) -> u64 {
+    let token_bytes = match header.metadata.str("tokenizer.ggml.model") {
+        Ok(Some("llama")) => RUNTIME_SPM_TOKEN_BYTES,
+        _ => RUNTIME_TOKEN_BYTES,
+    };
+    RUNTIME_BASE_BYTES.saturating_add(token_bytes.saturating_mul(n_vocab as u64))
 }
 
 fn saturate(n: usize) -> u32 {
@@ -127,7 +136,7 @@ fn from_tensors(
         expert_bytes,
         state,
         compute: output_compute(n_vocab),
-        runtime_bytes: runtime_bytes(n_vocab),
+        runtime_bytes: runtime_bytes(header, n_vocab),
         io_staging_bytes: STAGING_BYTES as u64,
         decode_bytes_per_token: dense_bytes.saturating_add(used_experts),
         warnings,

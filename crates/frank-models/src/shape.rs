@@ -130,3 +130,22 @@ fn n_vocab(keys: &Keys<'_>, header: &ModelHeader) -> Result<usize, ArchError> {
         _ => Ok(n_vocab),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use frank_gguf::{Metadata, Value};
+
+    use super::*;
+
+    #[test]
+    fn scores_are_scaled_by_the_root_of_the_heads_length_unless_the_file_says_otherwise() {
+        let scale = |entries: &[(&str, f32)]| {
+            let entries = entries.iter().map(|&(key, x)| (format!("x.{key}"), Value::F32(x)));
+            let metadata = Metadata::new(entries.collect()).expect("no key twice");
+            attention_shape(&Keys::new(&metadata, "x"), 256, 4).expect("heads of 64").scale
+        };
+        assert_eq!(scale(&[]), 0.125);
+        assert_eq!(scale(&[("attention.scale", 0.0)]), 0.125);
+        assert_eq!(scale(&[("attention.scale", 0.5)]), 0.5);
+    }
+}

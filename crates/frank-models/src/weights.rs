@@ -284,6 +284,27 @@ mod tests {
     }
 
     #[test]
+    fn a_matrix_of_several_slices_is_read_back_row_by_row() {
+        // Seven rows of 589,824 bytes are in flight at once, so the last slice is a part of one.
+        let (n_in, n_out, row_bytes) = (1 << 20, 17, 18 << 15);
+        assert_eq!(STAGING_BYTES / row_bytes, 7);
+        let bytes: Vec<u8> = (0..n_out * row_bytes).map(|i| (i * 7 % 61) as u8).collect();
+        let dims = [n_in as u64, n_out as u64];
+        let (file, _folder) =
+            open(&GgufWriter::new("x").tensor("w", &dims, type_id::Q4_0, bytes.clone()));
+        let mut table = WeightTable::new(&file.header);
+        let id = table.matrix("w", n_in, n_out).expect("whole blocks");
+        let weights = table.load(&file).expect("it is loaded");
+        let quant = quant_type(type_id::Q4_0).expect("a known type");
+        let (mut got, mut expected) = (vec![0.0; n_in], vec![0.0; n_in]);
+        for (row, bytes) in bytes.chunks(row_bytes).enumerate() {
+            weights.matrix(id).row(row, &mut got);
+            (quant.dequantize)(bytes, &mut expected);
+            assert!(got == expected, "row {row}");
+        }
+    }
+
+    #[test]
     fn vectors_of_every_float_type_become_f32() {
         let f16: [u8; 4] = [0x00, 0x3c, 0x00, 0xc0];
         let bf16: [u8; 4] = [0x80, 0x3f, 0x00, 0xc0];

@@ -49,10 +49,7 @@ impl DenseLayer for Layer {
         table: &mut WeightTable<'_>,
     ) -> Result<Decoder<Self>, ArchError> {
         let mut shape = *shape;
-        if shape.n_layers == N_LAYERS_27B && keys.nonzero_float("attention.scale")?.is_none() {
-            shape.attention.scale =
-                inverse_square_root((shape.n_embd / shape.attention.n_head).max(1));
-        }
+        shape.attention.scale = score_scale(keys, &shape)?;
         let windows = Windows::read(keys, shape.n_layers)?;
         let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
         let local = rope.local(keys)?;
@@ -81,6 +78,15 @@ impl DenseLayer for Layer {
         step.norm_delta(self.mlp_post_norm);
         step.add();
     }
+}
+
+/// The factor of the scores.
+fn score_scale(keys: &Keys<'_>, shape: &Shape) -> Result<f32, ArchError> {
+    let is_said = keys.nonzero_float("attention.scale")?.is_some();
+    if is_said || shape.n_layers != N_LAYERS_27B {
+        return Ok(shape.attention.scale);
+    }
+    Ok(inverse_square_root((shape.n_embd / shape.attention.n_head).max(1)))
 }
 
 /// Which layers look back a window only. Says so layer by layer, since a header may claim any number of layers.
@@ -145,4 +151,42 @@ fn place_layer(
         mlp: GatedMlp::place(table, shape, i, Activation::GeluTanh, Bias::None)?,
         mlp_post_norm: table.vector(&norm("post_ffw"), shape.n_embd)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use frank_gguf::{Metadata, Value};
+    use frank_kernels::AttentionShape;
+
+    use super::*;
+
+    #[test]
+    fn scores_of_27b_alone_are_scaled_by_the_width_for_each_head() {
+        let scale = |n_layers, entries: &[(String, Value)]| {
+            let metadata = Metadata::new(entries.to_vec()).expect("no key twice");
+            // 27B: 32 heads of 128 on a width of 5376.
+            let attention = AttentionShape {
+                n_head: 32,
+                n_head_kv: 16,
+                head_dim: 128,
+                scale: 0.25,
+                window: None,
+                soft_cap: None,
+            };
+            let shape = Shape {
+                n_vocab: 1,
+                n_embd: 5376,
+                n_ff: 1,
+                n_layers,
+                attention,
+                norm_epsilon: 1e-6,
+                logit_cap: None,
+                context_train: 0,
+            };
+            score_scale(&Keys::new(&metadata, "gemma3"), &shape).expect("a good key")
+        };
+        assert_eq!(scale(62, &[]), 1.0 / 168f32.sqrt());
+        assert_eq!(scale(48, &[]), 0.25);
+        assert_eq!(scale(62, &[("gemma3.attention.scale".to_owned(), Value::F32(0.25))]), 0.25);
+    }
 }

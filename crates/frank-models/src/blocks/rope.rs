@@ -263,6 +263,7 @@ mod tests {
             ("rope.scaling.factor", Value::F32(4.0)),
             ("rope.scaling.original_context_length", Value::U32(128)),
         ];
+        entries.retain(|(key, _)| more.iter().all(|(other, _)| other != key));
         entries.extend_from_slice(more);
         shape(&entries).expect("good keys")
     }
@@ -305,7 +306,9 @@ mod tests {
         check(&yarn(&one), &[1.0], 1.0);
         let half = [("rope.scaling.yarn_log_multiplier", Value::F32(0.5))];
         check(&yarn(&half), &[1.0], 1.138_629_4 / 1.069_314_7);
-        check(&yarn(&[("rope.scaling.attn_factor", Value::F32(2.0))]), &[1.0], 2.277_258_9);
+        let factor = [("rope.scaling.attn_factor", Value::F32(2.0))];
+        check(&yarn(&factor), &[1.0], 2.277_258_9);
+        check(&shape(&factor).expect("good"), &[1.0], 2.0);
     }
 
     #[test]
@@ -319,6 +322,18 @@ mod tests {
     }
 
     #[test]
+    fn the_rotation_of_a_window_has_its_own_base_and_no_scaling() {
+        let global = yarn(&[]);
+        let local = |entries: &[(String, Value)]| {
+            let metadata = Metadata::new(entries.to_vec()).expect("no key twice");
+            global.local(&Keys::new(&metadata, "x")).expect("a good key")
+        };
+        check(&local(&[]), &[1.0, 0.562_341_33, 0.316_227_77], 1.0);
+        let own = ("x.rope.freq_base_swa".to_owned(), Value::F32(100.0));
+        check(&local(&[own]), &[1.0, 0.749_894_2, 0.562_341_33], 1.0);
+    }
+
+    #[test]
     fn factors_of_the_file_divide() {
         let plain = shape(&[]).expect("good");
         let factors: Vec<f32> = (0u8..16).map(|i| 1.0 + f32::from(i)).collect();
@@ -328,10 +343,10 @@ mod tests {
 
     #[test]
     fn a_context_too_short_for_the_ramp_interpolates_all_but_the_first_pair() {
-        let keys = [("rope.scaling.original_context_length", Value::U32(1))];
-        let entries = [("rope.scaling.type", Value::String("yarn".to_owned()))];
-        let entries: Vec<_> = entries.into_iter().chain(keys).collect();
-        let frequencies = shape(&entries).expect("good").inverse_frequencies(None);
-        assert!(frequencies.iter().all(|x| x.is_finite()), "{frequencies:?}");
+        let short = yarn(&[("rope.scaling.original_context_length", Value::U32(1))]);
+        let plain = shape(&[]).expect("good").inverse_frequencies(None);
+        let mut expected: Vec<f32> = plain.iter().map(|frequency| frequency / 4.0).collect();
+        expected[0] = plain[0];
+        check(&short, &expected, 1.138_629_4);
     }
 }

@@ -258,6 +258,20 @@ fn the_plan_counts_every_tensor_once() {
 }
 
 #[test]
+fn the_plan_counts_what_a_row_of_a_step_takes() {
+    let check = |name: &str, widths: &[u64], n_pairs: u64| {
+        let per_row = needs(&header_of(name), KV).expect("planned").compute.per_row;
+        // The longest input of a product in blocks of 32, of 44 bytes each; cosine and sine of each pair.
+        let (quants, angles) = (128 / 32 * 44, 2 * 4 * n_pairs);
+        assert_eq!(per_row, 4 * widths.iter().sum::<u64>() + quants + angles, "{name}");
+    };
+    // Hidden, normed, q, k, v, mixed, delta, gate, up.
+    check("llama", &[64, 64, 64, 32, 32, 64, 64, 128, 128], 8);
+    // One rotation for layers with a window and one for the others.
+    check("gemma3", &[64, 64, 128, 64, 64, 128, 64, 128, 128], 16 + 16);
+}
+
+#[test]
 fn the_plan_knows_the_window_of_each_layer() {
     let windows = |name: &str, pattern: Option<Value>| -> Vec<Option<u32>> {
         let key = "gemma3.attention.sliding_window_pattern";

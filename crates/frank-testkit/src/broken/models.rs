@@ -25,7 +25,7 @@ const REQUIRED: &[&str] = &[
     "attention.layer_norm_rms_epsilon",
 ];
 
-/// The tiny models of this repository, one for each family, as (name of the family, bytes), sorted.
+/// The tiny models of this repository, some for each family, as (name of the file, bytes), sorted.
 ///
 /// # Panics
 /// When one cannot be read.
@@ -77,8 +77,8 @@ fn model(name: impl Into<String>, writer: &GgufWriter, names: &[&str]) -> Broken
     Broken::new(Refused::Model, name, writer.to_bytes(), names)
 }
 
-/// Of each family in turn, so that not all files of all families are held at once. What one file of a family has was
-/// broken there and is left alone in the next.
+/// Of each tiny model in turn, so that not all broken files are held at once. What one model of a family has was broken
+/// there and is left alone in the next.
 pub(super) fn kinds() -> impl Iterator<Item = Broken> {
     let mut seen = BTreeSet::new();
     let of_family = move |(_, file): (String, Vec<u8>)| {
