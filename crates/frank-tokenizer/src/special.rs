@@ -84,6 +84,20 @@ impl SpecialTokens {
         pieces
     }
 
+    /// The user-defined tokens whose texts stand somewhere in a text, also where they overlap; by id.
+    pub(crate) fn user_defined_in(&self, text: &str) -> Vec<u32> {
+        let mut found: Vec<u32> = Vec::new();
+        for same_length in &self.lengths {
+            let places = 0..(text.len() + 1).saturating_sub(same_length.bytes);
+            found.extend(
+                places.filter_map(|place| same_length.token_at(text, place, Specials::Literal)),
+            );
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
     pub(crate) fn heap_bytes(&self) -> usize {
         // A map's slot is its key, its value and one control byte; the key's text lies outside of it.
         let tokens = self.lengths.iter().map(|same_length| {

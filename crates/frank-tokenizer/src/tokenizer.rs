@@ -21,8 +21,9 @@ pub struct Tokenizer {
     vocab: Vocab,
     specials: SpecialTokens,
     algorithm: Algorithm,
-    /// Tokens whose text a message must not be able to spell.
-    guarded: Vec<u32>,
+    /// Control tokens that can be found in text.
+    controls: Vec<u32>,
+    chat_template: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -51,12 +52,12 @@ impl Tokenizer {
                 });
             }
         };
-        let template = metadata.str("tokenizer.chat_template")?.unwrap_or_default();
         Ok(Tokenizer {
             specials: SpecialTokens::new(&vocab)?,
             algorithm,
-            guarded: guarded_tokens(&vocab, template),
+            controls: control_tokens(&vocab),
             vocab,
+            chat_template: metadata.str("tokenizer.chat_template")?.map(str::to_owned),
             warnings,
         })
     }
@@ -175,12 +176,21 @@ impl Tokenizer {
         self.vocab.text(token_id)
     }
 
-    /// The texts that a chat prompt must guard where they come from a message: those of the control tokens that
-    /// can be found in text (a single character cannot), and of the user-defined tokens that the file's chat
-    /// template uses as structure, for example `</think>`.
+    /// The source of the chat template that the file carries.
     #[must_use]
-    pub fn control_texts(&self) -> Vec<&str> {
-        self.guarded.iter().map(|&id| self.vocab.text(id)).collect()
+    pub fn chat_template(&self) -> Option<&str> {
+        self.chat_template.as_deref()
+    }
+
+    /// The texts that a prompt made by the chat template `template` must guard where they come from a message: those of
+    /// the control tokens that can be found in text (a single character cannot), and of the user-defined tokens that
+    /// the template uses as structure, for example `</think>`.
+    #[must_use]
+    pub fn control_texts(&self, template: &str) -> Vec<&str> {
+        let user_defined = self.specials.user_defined_in(template).into_iter();
+        let markers = user_defined.filter(|&id| is_marker(self.vocab.text(id)));
+        let guarded = self.controls.iter().copied().chain(markers);
+        guarded.map(|id| self.vocab.text(id)).collect()
     }
 
     /// Bytes of memory that the tokenizer holds.
@@ -191,7 +201,8 @@ impl Tokenizer {
             Algorithm::Spm(spm) => spm.heap_bytes(),
         };
         let parts = self.vocab.heap_bytes() + self.specials.heap_bytes() + algorithm;
-        (parts + self.guarded.capacity() * size_of::<u32>()) as u64
+        let controls = self.controls.capacity() * size_of::<u32>();
+        (parts + controls + self.chat_template.as_ref().map_or(0, String::capacity)) as u64
     }
 }
 
@@ -263,21 +274,15 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// Control tokens that can be found in text, and the user-defined ones that the template spells. A user-defined token
-/// that is white space or starts like a word is text that the vocabulary happens to keep whole, even where the template
-/// has it, and one of a single character leaves no room for a guard.
-fn guarded_tokens(vocab: &Vocab, template: &str) -> Vec<u32> {
-    let is_marker = |text: &str| {
-        let mut chars = text.chars();
-        chars.next().is_some_and(|c| !c.is_alphanumeric() && !c.is_whitespace())
-            && chars.next().is_some()
-    };
-    let is_guarded = |id: &u32| match vocab.special_kind(*id) {
-        Some(TokenKind::Control) => true,
-        Some(TokenKind::UserDefined) => {
-            is_marker(vocab.text(*id)) && template.contains(vocab.text(*id))
-        }
-        Some(TokenKind::Text | TokenKind::Byte(_)) | None => false,
-    };
-    vocab.ids().filter(is_guarded).collect()
+fn control_tokens(vocab: &Vocab) -> Vec<u32> {
+    vocab.ids().filter(|&id| vocab.special_kind(id) == Some(TokenKind::Control)).collect()
+}
+
+/// Whether a user-defined token may be structure of a prompt. One that is white space or starts like a word is text that
+/// the vocabulary happens to keep whole, even where a template has it, and one of a single character leaves no room for
+/// a guard.
+fn is_marker(text: &str) -> bool {
+    let mut chars = text.chars();
+    chars.next().is_some_and(|c| !c.is_alphanumeric() && !c.is_whitespace())
+        && chars.next().is_some()
 }

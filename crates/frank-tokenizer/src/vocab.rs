@@ -105,16 +105,7 @@ impl Vocab {
         }
         let ids = ids_by_text(texts)?;
         let mut kinds = read_kinds(metadata, texts)?;
-        for &text in END_TEXTS.iter().chain(INFILL_TEXTS) {
-            if let Some(&id) = ids.get(text)
-                && kinds[id as usize] != TokenKind::Control
-            {
-                warnings.push(format!(
-                    "token {id} {text:?} is not typed as a control token, but is treated as one"
-                ));
-                kinds[id as usize] = TokenKind::Control;
-            }
-        }
+        correct_kinds(&mut kinds, &ids, warnings);
         let token_id = |key| token_id(metadata, key, texts.len());
         let eos = token_id("tokenizer.ggml.eos_token_id")?;
         let eot = token_id("tokenizer.ggml.eot_token_id")?;
@@ -232,6 +223,20 @@ fn read_kinds(metadata: &Metadata, texts: &[String]) -> Result<Vec<TokenKind>, T
         _ => Err(TokenizerError::TokenKind { token_id, kind }),
     };
     kinds.into_iter().zip(texts).zip(0u32..).map(kind).collect()
+}
+
+/// Makes control tokens of those that are known to be some.
+fn correct_kinds(kinds: &mut [TokenKind], ids: &HashMap<&str, u32>, warnings: &mut Vec<String>) {
+    for &text in END_TEXTS.iter().chain(INFILL_TEXTS) {
+        if let Some(&id) = ids.get(text)
+            && kinds[id as usize] != TokenKind::Control
+        {
+            warnings.push(format!(
+                "token {id} {text:?} is not typed as a control token, but is treated as one"
+            ));
+            kinds[id as usize] = TokenKind::Control;
+        }
+    }
 }
 
 /// The byte of a byte token: `<0x00>` to `<0xFF>`.

@@ -91,6 +91,7 @@ fn call_on_text(
             let at = at.ok_or_else(|| refused("substring not found"))?;
             text[..at].chars().count().into()
         }
+        "join" => joined(state, text, args)?,
         "ljust" | "rjust" | "center" => justified(state, text, method, args)?,
         "zfill" => {
             let (width,): (usize,) = from_args(args)?;
@@ -220,6 +221,22 @@ fn partition(text: &str, args: &[Value], side: Side) -> Result<Value, Error> {
         }
     };
     Ok(Value::from(Tuple::from(parts.map(Value::from).to_vec())))
+}
+
+/// The texts of a list with `separator` between them. One text may be in the list many times, so each is paid for
+/// before it is copied.
+fn joined(state: &State, separator: &str, args: &[Value]) -> Result<Value, Error> {
+    let (parts,): (&Value,) = from_args(args)?;
+    let mut joined = String::new();
+    for (at, part) in parts.try_iter()?.checked().enumerate() {
+        let part = part?;
+        let part = part.as_str().ok_or_else(|| refused("join of what is no text"))?;
+        let separator = if at == 0 { "" } else { separator };
+        state.consume_fuel(1 + (separator.len() + part.len()) as u64 / BYTES_PER_FUEL)?;
+        joined.push_str(separator);
+        joined.push_str(part);
+    }
+    Ok(Value::from(joined))
 }
 
 /// Upper case after whatever is no letter, lower case after a letter.

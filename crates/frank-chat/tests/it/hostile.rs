@@ -60,6 +60,9 @@ fn a_string_of_a_gigabyte_is_never_made() {
     assert!(matches!(refusal(formats), TemplateError::TooMuchWork));
     let repeated = "{{ '{0}'.replace('{0}', '{0}{0}{0}{0}{0}{0}{0}{0}').format('a' * 1000000) }}";
     assert!(matches!(refusal(repeated), TemplateError::TooMuchWork));
+    // One text many times: each is paid for before it is copied, or the references would become 100 gigabytes.
+    let joined = "{% set texts = ['a' * 1000000] * 100000 %}{{ ''.join(texts) | length }}";
+    assert!(matches!(refusal(joined), TemplateError::TooMuchWork));
     let doubling = "{% set ns = namespace(s='aaaa') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}";
     assert!(matches!(refusal(doubling), TemplateError::TooMuchWork));
 }

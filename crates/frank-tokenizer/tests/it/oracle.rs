@@ -283,7 +283,7 @@ fn overlapping_special_tokens_are_found_in_the_order_of_llama_cpp() {
 
 /// Text of many scripts, code, white space, digits, odd code points, and the texts of control tokens in it.
 pub(crate) fn seeded_strings(tokenizer: &Tokenizer) -> Vec<String> {
-    let control_texts = tokenizer.control_texts();
+    let control_texts = tokenizer.control_texts(tokenizer.chat_template().unwrap_or_default());
     let mut rng = ChaCha8Rng::seed_from_u64(SEED);
     let mut strings: Vec<String> =
         (0..N_STRINGS - 1).map(|_| seeded_string(&mut rng, &control_texts)).collect();

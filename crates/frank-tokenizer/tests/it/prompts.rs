@@ -42,8 +42,7 @@ fn a_guard_leaves_no_trace_in_the_tokens_around_it() {
 
 #[test]
 fn a_guarded_user_defined_token_is_text() {
-    let keys = chat_keys().with("tokenizer.chat_template", "{{ '</think>' }}");
-    let tokenizer = keys.tokenizer();
+    let tokenizer = chat_keys().tokenizer();
     assert_eq!(
         tokenizer.encode_prompt(&prompt("<§/think></think>")),
         [&bytes("</think>")[..], &[259]].concat()
@@ -58,11 +57,16 @@ fn what_must_be_guarded_is_the_control_tokens_and_the_markers_of_the_template() 
         ("<table>", USER_DEFINED),
         ("\n\n", USER_DEFINED),
         ("it is", USER_DEFINED),
+        ("<think>\n", USER_DEFINED),
     ];
-    let keys = Keys::new(&more, &[]);
-    assert_eq!(keys.tokenizer().control_texts(), ["<|x|>"]);
-    let tokenizer = keys.with("tokenizer.chat_template", "{{ '<think>\n\nit is' }}").tokenizer();
-    assert_eq!(tokenizer.control_texts(), ["<|x|>", "<think>"]);
+    // The template counts that is used, whether or not it is that of the file.
+    let keys = Keys::new(&more, &[]).with("tokenizer.chat_template", "{{ '<table>' }}");
+    let tokenizer = keys.tokenizer();
+    assert_eq!(tokenizer.chat_template(), Some("{{ '<table>' }}"));
+    assert_eq!(tokenizer.control_texts(""), ["<|x|>"]);
+    assert_eq!(tokenizer.control_texts("<think>"), ["<|x|>", "<think>"]);
+    let overlapping = tokenizer.control_texts("{{ '<think>\n\nit is' }}");
+    assert_eq!(overlapping, ["<|x|>", "<think>", "<think>\n"]);
 }
 
 #[test]
@@ -74,13 +78,13 @@ fn a_control_token_of_one_character_is_never_found_in_text() {
         .with("tokenizer.ggml.token_type", Array::I32(kinds))
         .tokenizer();
     assert_eq!(tokenizer.encode("世", Specials::Parse), bytes("世"));
-    assert!(tokenizer.control_texts().is_empty(), "no message needs to be guarded against it");
+    assert!(tokenizer.control_texts("").is_empty(), "no message needs to be guarded against it");
 }
 
 #[test]
 fn literal_text_round_trips_and_never_has_a_control_token() {
     let tokenizer = tokenizer_of(&assets::smollm2());
-    for text in tokenizer.control_texts() {
+    for text in tokenizer.control_texts("") {
         let tokens = tokenizer.encode(text, Specials::Literal);
         assert!(
             tokens.len() > 1 && !tokens.iter().any(|&id| tokenizer.is_control(id)),
