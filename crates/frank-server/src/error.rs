@@ -78,9 +78,9 @@ pub(crate) fn not_rendered(error: &TemplateError) -> ApiError {
     }
 }
 
-/// The model has no chat template.
+/// The model has no chat template, or one that cannot be used.
 pub(crate) fn no_template() -> ApiError {
-    let message = "this model's file has no chat template: use /v1/completions, or start the server with \
+    let message = "this model has no chat template that can be used: use /v1/completions, or start the server with \
                    --chat-template FILE";
     ApiError::new(ErrorKind::InvalidRequest, message).with_code("no_chat_template")
 }

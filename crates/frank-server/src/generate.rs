@@ -135,7 +135,7 @@ fn check_text(loaded: &Loaded, request: &ApiRequest) -> Result<(), ApiError> {
 fn chat_prompt(served: &Served, conversation: Conversation) -> Result<Vec<u32>, ApiError> {
     let conversation = Conversation { now: Some(unix_seconds()), ..conversation };
     let template = served.template.as_ref().ok_or_else(error::no_template)?;
-    let control_texts = served.tokenizer.control_texts();
+    let control_texts = served.tokenizer.control_texts(template.source());
     let prompt =
         template.render(&conversation, &control_texts).map_err(|e| error::not_rendered(&e))?;
     Ok(served.tokenizer.encode_prompt(&prompt))

@@ -100,8 +100,13 @@ async fn get_model(State(app): State<Arc<App>>, Path(id): Path<String>) -> Respo
 }
 
 async fn tokenize(State(app): State<Arc<App>>, request: Request) -> Response {
-    let outcome = with_tokenizer(&app, request, |tokenizer, body| {
-        Ok(tokenize_body(&tokens_of(tokenizer, TokenizeRequest::parse(body)?)?))
+    let bounds = app.model().map(|loaded| (loaded.text_bytes_max, loaded.served.engine.n_ctx()));
+    let outcome = with_tokenizer(&app, request, move |tokenizer, body| {
+        let ((bytes_max, n_ctx), request) = (bounds?, TokenizeRequest::parse(body)?);
+        if request.content.len() > bytes_max {
+            return Err(error::text_too_long(request.content.len(), n_ctx));
+        }
+        Ok(tokenize_body(&tokens_of(tokenizer, request)?))
     });
     outcome.await.unwrap_or_else(|error| error::response(TOKENIZE, &error))
 }
@@ -135,7 +140,7 @@ async fn detokenize(State(app): State<Arc<App>>, request: Request) -> Response {
 async fn with_tokenizer(
     app: &App,
     request: Request,
-    work: fn(&Arc<Tokenizer>, &[u8]) -> Result<serde_json::Value, ApiError>,
+    work: impl FnOnce(&Arc<Tokenizer>, &[u8]) -> Result<serde_json::Value, ApiError> + Send + 'static,
 ) -> Result<Response, ApiError> {
     let loaded = app.model()?;
     let tokenizer = Arc::clone(&loaded.served.tokenizer);

@@ -28,7 +28,7 @@ pub(crate) enum Chosen {
 /// The template of `--chat-template`, else of the model file.
 ///
 /// # Errors
-/// When `--chat-template` names no template, or the key in the file is no text.
+/// When `--chat-template` names no template.
 pub(crate) fn chosen_template(
     prepared: &Prepared,
     options: &ModelOptions,
@@ -41,9 +41,7 @@ pub(crate) fn chosen_template(
     if let Some(path) = &options.chat_template {
         return compile_file(path, compile).map(Chosen::Template);
     }
-    let source = prepared.file.header.metadata.str("tokenizer.chat_template");
-    let source = source.map_err(|error| known(error, FailureKind::Input, None))?;
-    Ok(match source.map(compile) {
+    Ok(match tokenizer.chat_template().map(compile) {
         Some(Ok(template)) => Chosen::Template(template),
         Some(Err(error)) => Chosen::Unusable(error),
         None => Chosen::None,

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
+use frank_gguf::ModelHeader;
 use frank_hub::{FailureKind, ModelFile};
 use frank_models::{ArchError, LoadError, LoadOptions, Model, arch};
 use frank_plan::{ModelNeeds, Plan, Size, plan};
@@ -20,7 +22,8 @@ pub(crate) struct Prepared {
 }
 
 impl Prepared {
-    /// Plans `file` on this machine and reads its tokenizer. `adjust` may add to the needs of the model.
+    /// Plans `file` on this machine and reads its tokenizer. `adjust` may add to the needs of the model. Tells what was
+    /// assumed where the file does not say.
     ///
     /// # Errors
     /// Exit code 2 when the file is of a family that cannot be loaded, 3 when it does not fit.
@@ -39,6 +42,10 @@ impl Prepared {
         let plan = plan(&needs, &machine, &limits).map_err(|refusal| Failure::from(&refusal))?;
         let tokenizer = Tokenizer::from_metadata(&file.header.metadata)
             .map_err(|error| known(error, FailureKind::Input, None))?;
+        check_vocabulary(&file.header, &tokenizer)?;
+        for warning in tokenizer.warnings() {
+            tell(&format!("warning: {warning}"));
+        }
         Ok(Self { file, plan, tokenizer: Arc::new(tokenizer) })
     }
 
@@ -65,20 +72,21 @@ impl Prepared {
             LoadError::Arch(error) => of_arch(error),
             error => anyhow::Error::new(error).context("cannot load the model"),
         })?;
-        self.check_vocabulary(model.n_vocab())?;
         tell(&loaded(self.file.header.file_bytes(), start.elapsed()));
         Ok(model)
     }
+}
 
-    /// A tokenizer that can name a token without an embedding would stop the engine.
-    fn check_vocabulary(&self, n_vocab: usize) -> anyhow::Result<()> {
-        let named = self.tokenizer.n_vocab();
-        if named <= n_vocab {
-            return Ok(());
-        }
-        let fact = format!("the tokenizer has {named} tokens, the model embeds {n_vocab}");
-        Err(Failure::usage(fact).into())
+/// A tokenizer that can name a token without an embedding would stop the engine.
+fn check_vocabulary(header: &ModelHeader, tokenizer: &Tokenizer) -> anyhow::Result<()> {
+    let embedding = header.tensor("token_embd.weight").context("every family has this tensor")?;
+    let n_embedded = embedding.dims.get(1).copied().unwrap_or(1);
+    let n_named = tokenizer.n_vocab();
+    if n_named as u64 <= n_embedded {
+        return Ok(());
     }
+    let fact = format!("the tokenizer has {n_named} tokens, the model embeds {n_embedded}");
+    Err(Failure::usage(fact).into())
 }
 
 /// Says how fast a file of so many bytes became a model.

@@ -68,3 +68,19 @@ fn of_open(error: OpenError) -> anyhow::Error {
     let (kind, hint) = (error.kind(), hint.map(str::to_owned));
     known(error, kind, hint)
 }
+
+/// A warning for each part of the model that ends before its tensors do.
+pub(crate) fn cut_off(file: &ModelFile) -> Vec<String> {
+    let header = &file.header;
+    let parts = file.paths().iter().zip(&header.parts).enumerate();
+    let cut = parts.filter_map(|(index, (path, part))| {
+        let tensors = header.tensors.iter().filter(|tensor| tensor.part == index);
+        let ends = tensors.filter_map(|tensor| {
+            let end = part.data_start.saturating_add(tensor.offset);
+            Some(end.saturating_add(tensor.bytes()?))
+        });
+        let missing = ends.max()?.checked_sub(part.file_bytes).filter(|&missing| missing > 0)?;
+        Some(format!("{} is cut off: {missing} bytes are missing at its end", path.display()))
+    });
+    cut.collect()
+}

@@ -1,8 +1,9 @@
 //! `frank eval`: perplexity of a text, and the logits behind it. Never samples.
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{BufReader, BufWriter, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
@@ -22,8 +23,8 @@ Examples:
   cat notes.txt | frank eval model.gguf -                      of what comes in on stdin
   frank eval model.gguf --ids ids.npy --logits logits.npy      logits at every position
 
-A text longer than the context is cut into windows that each start anew; every token but the first of a window
-is scored.";
+A text longer than the context is cut into windows that each start anew, with BOS where the model wants one; every
+token but the first of a window is scored.";
 
 /// Rows of a step whose logits are kept at once: many enough for the matrix products, few enough for memory.
 const CHUNK_DEFAULT: u32 = 64;
@@ -98,7 +99,9 @@ impl Eval {
         let shape = (token_ids.len(), model.n_vocab());
         let writer = logits.map(|place| place.begin(shape)).transpose()?;
         let window = prepared.plan.ctx_size as usize;
-        let score = evaluate(model.as_mut(), &token_ids, (window, chunk), writer)?;
+        let bos = prepared.tokenizer.bos().filter(|bos| token_ids.first() == Some(bos));
+        let windows = windows(&token_ids, window, bos);
+        let score = evaluate(model.as_mut(), &windows, chunk, writer)?;
         if self.json {
             print(&(serde_json::to_string_pretty(&score)? + "\n"))
         } else {
@@ -134,30 +137,53 @@ impl Eval {
     }
 }
 
-/// Scores `token_ids` in windows of so many tokens, each read in chunks, and writes all logits to `writer`.
+/// A part of the text that is read without what comes before it.
+struct Window {
+    token_ids: Vec<u32>,
+    /// Tokens before the part: a BOS that the text itself has at its beginning only.
+    n_before: usize,
+}
+
+/// `token_ids` in windows of at most `n_max` tokens, each of which begins with `bos` if the first one does.
+fn windows(token_ids: &[u32], n_max: usize, bos: Option<u32>) -> Vec<Window> {
+    let (first, rest) = token_ids.split_at(n_max.min(token_ids.len()));
+    // A context of one token has no room for more than the text.
+    let before: Vec<u32> = bos.filter(|_| n_max > 1).into_iter().collect();
+    let later = rest.chunks(n_max - before.len()).map(|part| Window {
+        token_ids: [before.as_slice(), part].concat(),
+        n_before: before.len(),
+    });
+    std::iter::once(Window { token_ids: first.to_vec(), n_before: 0 }).chain(later).collect()
+}
+
+/// Scores every token that has one before it in its window, and writes the logits of the text's own to `writer`.
 fn evaluate(
     model: &mut dyn Model,
-    token_ids: &[u32],
-    (window, chunk): (usize, usize),
+    windows: &[Window],
+    chunk: usize,
     mut writer: Option<LogitsFile<'_>>,
 ) -> anyhow::Result<Score> {
     let (mut nll, mut scored) = (0.0, 0);
-    for window in token_ids.chunks(window) {
-        each_row(model, window, chunk, |position, logits| {
-            if let Some(&next) = window.get(position + 1) {
+    for Window { token_ids, n_before } in windows {
+        each_row(model, token_ids, chunk, |position, logits| {
+            if let Some(&next) = token_ids.get(position + 1) {
                 nll -= log_probability(logits, next as usize);
                 scored += 1;
             }
-            writer.as_mut().map_or(Ok(()), |writer| writer.write_row(logits))
+            match &mut writer {
+                Some(writer) if position >= *n_before => writer.write_row(logits),
+                _ => Ok(()),
+            }
         })?;
     }
     anyhow::ensure!(f64::is_finite(nll), "the model gave logits that are not finite numbers");
     if let Some(writer) = writer {
         writer.finish()?;
     }
+    let tokens = windows.iter().map(|window| window.token_ids.len() - window.n_before).sum();
     #[expect(clippy::cast_precision_loss, reason = "a text has far fewer than 2^52 tokens")]
     let nll = (scored > 0).then(|| nll / scored as f64);
-    Ok(Score { tokens: token_ids.len(), scored, nll, perplexity: nll.map(f64::exp) })
+    Ok(Score { tokens, scored, nll, perplexity: nll.map(f64::exp) })
 }
 
 impl Score {
@@ -268,10 +294,18 @@ struct LogitsPlace<'a> {
 
 impl<'a> LogitsPlace<'a> {
     fn take(path: &'a Path) -> anyhow::Result<Self> {
+        // What is there will be replaced, so it has to be something of the kind: no model, no folder, no device.
+        let is_array =
+            |path| File::open(path).is_ok_and(|file| NpyFile::new(BufReader::new(file)).is_ok());
+        if path.exists() && !(path.is_file() && is_array(path)) {
+            return Err(refused(path)).context("what is there is no .npy file");
+        }
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let partial = tempfile::NamedTempFile::new_in(folder).with_context(|| refused(path))?;
-        Ok(Self { path, partial })
+        // As any new file: readable for whom the umask lets read.
+        let permissions = Permissions::from_mode(0o666);
+        let partial = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);
+        Ok(Self { path, partial: partial.with_context(|| refused(path))? })
     }
 
     /// The file of an array of `n_rows` rows of `n_vocab` logits.
@@ -308,5 +342,30 @@ impl LogitsFile<'_> {
         self.writer.finish().with_context(fact)?;
         self.partial.persist(self.path).with_context(fact)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(token_ids: &[u32], n_max: usize, bos: Option<u32>, expected: &[&[u32]]) {
+        let windows = windows(token_ids, n_max, bos);
+        let got: Vec<&[u32]> = windows.iter().map(|window| window.token_ids.as_slice()).collect();
+        assert_eq!(got, expected);
+        let own: Vec<u32> = windows
+            .iter()
+            .flat_map(|window| &window.token_ids[window.n_before..])
+            .copied()
+            .collect();
+        assert_eq!(own, token_ids, "every token of the text once");
+    }
+
+    #[test]
+    fn every_window_begins_as_the_text_does() {
+        check(&[9, 1, 2, 3, 4, 5], 3, Some(9), &[&[9, 1, 2], &[9, 3, 4], &[9, 5]]);
+        check(&[0, 1, 2, 3, 4], 3, None, &[&[0, 1, 2], &[3, 4]]);
+        check(&[9, 1], 3, Some(9), &[&[9, 1]]);
+        check(&[9, 1, 2], 1, Some(9), &[&[9], &[1], &[2]]);
     }
 }

@@ -7,7 +7,7 @@ use clap::Args;
 use frank_plan::{Outcome, plan};
 
 use crate::machine::{machine_from, this_machine};
-use crate::model::open_header;
+use crate::model::{cut_off, open_header};
 use crate::options::ModelOptions;
 use crate::plan_text::table;
 use crate::report::{Failure, print};
@@ -54,7 +54,8 @@ impl Fit {
     /// Exit code 3 when it does not fit, after it was printed too.
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let file = open_header(&self.model)?;
-        let needs = self.options.needs(&file.header)?;
+        let mut needs = self.options.needs(&file.header)?;
+        needs.warnings.extend(cut_off(&file));
         let machine = match &self.machine {
             Some(path) => machine_from(path)?,
             None => this_machine()?,

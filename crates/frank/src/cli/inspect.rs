@@ -11,7 +11,7 @@ use frank_hub::ModelFile;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
-use crate::model::open_header;
+use crate::model::{cut_off, open_header};
 use crate::report::print;
 
 /// Longer arrays are shown by their first [`ARRAY_SHOWN`] values: a vocabulary would hide everything else.
@@ -144,7 +144,7 @@ impl<'a> Facts<'a> {
             types: types(header),
         };
         let parts = parts(file);
-        let warnings = warnings(header, &parts, &totals);
+        let warnings = warnings(file, &totals);
         Self {
             arch: header.architecture().ok(),
             file_bytes: header.file_bytes(),
@@ -208,7 +208,7 @@ fn types(header: &ModelHeader) -> Vec<TypeFacts> {
     types.into_values().collect()
 }
 
-fn warnings(header: &ModelHeader, parts: &[PartFacts], totals: &Totals) -> Vec<String> {
+fn warnings(file: &ModelFile, totals: &Totals) -> Vec<String> {
     let unsized_types = totals.types.iter().filter(|facts| type_layout(facts.type_id).is_none());
     let unknown = unsized_types.map(|facts| {
         let TypeFacts { type_id, tensors, .. } = facts;
@@ -220,16 +220,7 @@ fn warnings(header: &ModelHeader, parts: &[PartFacts], totals: &Totals) -> Vec<S
             "tensor type {what}: the bytes of its {tensors} tensors are counted from their offsets"
         )
     });
-    let cut = parts.iter().enumerate().filter_map(|(index, part)| {
-        let ends =
-            header.tensors.iter().filter(|tensor| tensor.part == index).filter_map(|tensor| {
-                let bytes = tensor.bytes()?;
-                Some(part.data_start.saturating_add(tensor.offset).saturating_add(bytes))
-            });
-        let missing = ends.max()?.checked_sub(part.file_bytes).filter(|&missing| missing > 0)?;
-        Some(format!("{} is cut off: {missing} bytes are missing at its end", part.path))
-    });
-    unknown.chain(cut).collect()
+    unknown.chain(cut_off(file)).collect()
 }
 
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {

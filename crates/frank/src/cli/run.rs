@@ -12,10 +12,11 @@ use anyhow::Context;
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use frank_chat::{ChatTemplate, Conversation, Message, Role};
-use frank_engine::{Engine, EngineOptions, SamplingParams};
+use frank_engine::{Engine, EngineOptions, SamplingParams, SubmitError};
 use frank_telemetry::Metrics;
 
-use self::answer::Speaker;
+use self::answer::{Speaker, interrupts, not_submitted, templated};
+use self::chat::Chat;
 use crate::answering::{Chosen, chosen_template, sampling_defaults};
 use crate::load::Prepared;
 use crate::model::open;
@@ -126,6 +127,13 @@ enum Input {
     Terminal,
 }
 
+/// What the model is loaded for.
+enum Task {
+    /// Answer these tokens.
+    Answer(Vec<u32>),
+    Chat(Chat),
+}
+
 impl Run {
     /// Prints the answer, or chats until the person at the terminal ends it.
     ///
@@ -139,16 +147,13 @@ impl Run {
             return Err(Failure::usage("--raw needs a PROMPT: a chat has a template").into());
         }
         let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
-        let template = if self.raw { None } else { Some(template(&prepared, &self.options)?) };
         let runtime = runtime()?;
-        for warning in prepared.tokenizer.warnings() {
-            tell(&format!("warning: {warning}"));
-        }
+        let task = self.task(&prepared, input)?;
         tell(table(&prepared.plan).trim_end());
         let speaker = self.speaker(&prepared)?;
         // The header has done its work.
         drop(prepared);
-        runtime.block_on(self.answer(speaker, template, input))
+        runtime.block_on(perform(&speaker, task))
     }
 
     /// Refuses what would change nothing.
@@ -177,6 +182,27 @@ impl Run {
         Ok(Input::Prompt(prompt))
     }
 
+    /// What is to be done with the model, found out before the weights are read: what is refused here costs no time.
+    fn task(&self, prepared: &Prepared, input: Input) -> anyhow::Result<Task> {
+        let template = if self.raw { None } else { Some(template(prepared, &self.options)?) };
+        let system = self.system.as_ref().map(|text| Message::new(Role::System, text));
+        let mut messages: Vec<Message> = system.into_iter().collect();
+        let prompt = match (input, template) {
+            (Input::Terminal, None) => unreachable!("--raw was refused without a prompt"),
+            (Input::Terminal, Some(template)) => {
+                return Ok(Task::Chat(Chat::new(template, messages)));
+            }
+            (Input::Prompt(prompt), None) => prepared.tokenizer.encode_text(&prompt),
+            (Input::Prompt(prompt), Some(template)) => {
+                messages.push(Message::new(Role::User, prompt));
+                let conversation = Conversation { messages, ..Conversation::default() };
+                templated(&template, &prepared.tokenizer, &conversation)?
+            }
+        };
+        check_prompt(prompt.len(), prepared.plan.ctx_size as usize).map_err(not_submitted)?;
+        Ok(Task::Answer(prompt))
+    }
+
     /// Loads the model and starts its engine.
     fn speaker(&self, prepared: &Prepared) -> anyhow::Result<Speaker> {
         let sampling = sampling_defaults(&prepared.file.header.metadata)?;
@@ -194,35 +220,31 @@ impl Run {
             max_tokens: self.max_tokens.map_or(usize::MAX, |n| n as usize),
         })
     }
+}
 
-    async fn answer(
-        self,
-        speaker: Speaker,
-        template: Option<ChatTemplate>,
-        input: Input,
-    ) -> anyhow::Result<()> {
-        let mut interrupts = answer::interrupts()?;
-        let system = self.system.map(|text| Message::new(Role::System, text));
-        let mut messages: Vec<Message> = system.into_iter().collect();
-        let prompt = match (input, &template) {
-            (Input::Terminal, None) => unreachable!("--raw was refused without a prompt"),
-            (Input::Terminal, Some(template)) => {
-                return chat::run(&speaker, template, messages, &mut interrupts).await;
-            }
-            (Input::Prompt(prompt), None) => speaker.tokenizer.encode_text(&prompt),
-            (Input::Prompt(prompt), Some(template)) => {
-                messages.push(Message::new(Role::User, prompt));
-                speaker.prompt(template, &Conversation { messages, ..Conversation::default() })?
-            }
-        };
-        let answer = speaker.speak(prompt, &mut interrupts).await?;
-        tell(&answer.stats());
-        if answer.interrupted {
-            return Err(Failure::new(Code::Interrupted, "interrupted").into());
-        }
-        tokio::task::block_in_place(|| speaker.engine.shutdown());
-        Ok(())
+/// Refuses what the engine would refuse once it is there.
+fn check_prompt(n_prompt: usize, n_ctx: usize) -> Result<(), SubmitError> {
+    match n_prompt {
+        0 => Err(SubmitError::EmptyPrompt),
+        _ if n_prompt >= n_ctx => Err(SubmitError::PromptTooLong { n_prompt, n_ctx }),
+        _ => Ok(()),
     }
+}
+
+async fn perform(speaker: &Speaker, task: Task) -> anyhow::Result<()> {
+    let mut interrupts = interrupts()?;
+    match task {
+        Task::Chat(chat) => chat.run(speaker, &mut interrupts).await?,
+        Task::Answer(prompt) => {
+            let answer = speaker.speak(prompt, &mut interrupts).await?;
+            tell(&answer.stats());
+            if answer.interrupted {
+                return Err(Failure::new(Code::Interrupted, "interrupted").into());
+            }
+        }
+    }
+    tokio::task::block_in_place(|| speaker.engine.shutdown());
+    Ok(())
 }
 
 fn prompt_on_stdin() -> anyhow::Result<String> {

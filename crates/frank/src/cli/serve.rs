@@ -91,9 +91,6 @@ impl Serve {
         endpoint.server.api_keys = api_keys;
         endpoint.server.allowed_origins = self.allow_origin;
         endpoint.server.host_names = frank_os::host_name().into_iter().collect();
-        for warning in prepared.tokenizer.warnings() {
-            tell(&format!("warning: {warning}"));
-        }
         runtime.block_on(async {
             let listener = bind(&self.host, self.port).await?;
             tell(table(&prepared.plan).trim_end());

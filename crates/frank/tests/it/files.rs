@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use frank_gguf::Value;
 use frank_hub::ModelFile;
 use frank_testkit::assets;
 use frank_testkit::gguf_writer::GgufWriter;
@@ -38,19 +39,9 @@ impl Folder {
         self.file("cut.gguf", &whole[..bytes])
     }
 
-    /// The tiny llama model with one more key.
-    pub(crate) fn llama_with(&self, key: &str, value: &str) -> PathBuf {
-        let file = ModelFile::open(&llama()).expect("the tiny model");
-        let mut writer = GgufWriter::new("llama");
-        for (key, value) in file.header.metadata.iter() {
-            writer = writer.value(key, value.clone());
-        }
-        for tensor in &file.header.tensors {
-            let mut bytes = vec![0; tensor.bytes().expect("a known type") as usize];
-            file.read(tensor, 0, &mut bytes).expect("a whole file");
-            writer = writer.tensor(&tensor.name, &tensor.dims, tensor.type_id, bytes);
-        }
-        self.gguf("llama.gguf", &writer.value(key, value))
+    /// The tiny llama model with a key set.
+    pub(crate) fn llama_with(&self, key: &str, value: impl Into<Value>) -> PathBuf {
+        self.gguf("llama.gguf", &llama_writer().value(key, value))
     }
 
     /// A header of a model of many gigabytes whose data is a hole.
@@ -69,6 +60,21 @@ impl Folder {
 /// The tiny llama model.
 pub(crate) fn llama() -> PathBuf {
     assets::tiny("llama.gguf")
+}
+
+/// The tiny llama model, to be changed.
+pub(crate) fn llama_writer() -> GgufWriter {
+    let file = ModelFile::open(&llama()).expect("the tiny model");
+    let mut writer = GgufWriter::new("llama");
+    for (key, value) in file.header.metadata.iter() {
+        writer = writer.value(key, value.clone());
+    }
+    for tensor in &file.header.tensors {
+        let mut bytes = vec![0; tensor.bytes().expect("a known type") as usize];
+        file.read(tensor, 0, &mut bytes).expect("a whole file");
+        writer = writer.tensor(&tensor.name, &tensor.dims, tensor.type_id, bytes);
+    }
+    writer
 }
 
 /// The keys that every llama model has, for a model of `layers` layers.

@@ -219,6 +219,7 @@ fn a_header_alone_is_enough_to_plan() {
     let whole = plan(&llama(), &[]);
     let cut = plan(&folder.cut_llama(8000), &[]);
     assert_eq!(cut["devices"][0]["use"], whole["devices"][0]["use"]);
+    assert!(cut["warnings"][0].as_str().unwrap().contains("is cut off: "), "{cut}");
 }
 
 #[test]

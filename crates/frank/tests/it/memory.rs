@@ -1,5 +1,7 @@
 //! The plan against what the process really took.
 
+use std::path::Path;
+
 use frank_testkit::assets;
 use serde_json::json;
 
@@ -7,8 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::program::frank;
 
 /// Bytes that `frank fit` plans with `options`.
-fn planned(options: &[&str]) -> u64 {
-    let model = assets::smollm2();
+fn planned(model: &Path, options: &[&str]) -> u64 {
     let args = [&["fit", "--json", model.to_str().expect("UTF-8")], options].concat();
     frank(args)
         .ended(0)
@@ -18,36 +19,46 @@ fn planned(options: &[&str]) -> u64 {
         .expect("a plan")
 }
 
-fn check(options: &[&str]) {
-    let planned = planned(options);
-    let endpoint = Endpoint::start(&assets::smollm2(), options);
+fn check(model: &Path, options: &[&str]) {
+    let planned = planned(model, options);
+    let endpoint = Endpoint::start(model, options);
     let request = json!({
-        "messages": [{"role": "user", "content": "Tell me a long story about a cat and a dog. ".repeat(20)}],
+        "prompt": "Tell me a long story about a cat and a dog. ".repeat(20),
         "max_tokens": 100,
         "temperature": 1,
         "seed": 1,
     });
-    let reply = endpoint.post("/v1/chat/completions", &request.to_string());
+    let reply = endpoint.post("/v1/completions", &request.to_string());
     assert_eq!(reply.status, 200, "{}", reply.body);
     let peak = endpoint.peak_bytes();
     let off = planned.abs_diff(peak);
-    assert!(off * 20 <= planned, "{options:?}: planned {planned}, peak {peak}");
+    assert!(off * 20 <= planned, "{} {options:?}: planned {planned}, peak {peak}", model.display());
 }
 
 #[test]
 fn the_peak_of_a_served_request_is_within_5_percent_of_the_plan() {
+    let model = &assets::smollm2();
     for ctx_size in ["512", "2048", "8192"] {
-        check(&["--ctx-size", ctx_size]);
-        check(&["--ctx-size", ctx_size, "--parallel", "1"]);
+        check(model, &["--ctx-size", ctx_size]);
+        check(model, &["--ctx-size", ctx_size, "--parallel", "1"]);
     }
-    check(&["--ctx-size", "512", "--kv-type", "f32", "--ubatch-size", "64"]);
+    check(model, &["--ctx-size", "512", "--kv-type", "f32", "--ubatch-size", "64"]);
+}
+
+#[test]
+fn the_peak_is_within_5_percent_of_the_plan_for_other_families_and_vocabularies() {
+    for model in [assets::gemma3(), assets::qwen2()].into_iter().flatten() {
+        check(&model, &["--ctx-size", "512", "--parallel", "1"]);
+        check(&model, &["--ctx-size", "2048"]);
+    }
 }
 
 #[test]
 fn the_peak_while_loading_is_within_the_plan() {
     for options in [["--ctx-size", "512"], ["--ctx-size", "8192"]] {
-        let planned = planned(&options);
-        let endpoint = Endpoint::start(&assets::smollm2(), &options);
+        let (model, options) = (assets::smollm2(), options.as_slice());
+        let planned = planned(&model, options);
+        let endpoint = Endpoint::start(&model, options);
         assert!(endpoint.preface.contains("loaded 93.81 MiB in "), "{}", endpoint.preface);
         let peak = endpoint.peak_bytes();
         assert!(peak <= planned, "{options:?}: planned {planned}, peak {peak}");

@@ -4,11 +4,13 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use frank_gguf::Array;
+use frank_hub::ModelFile;
 use frank_testkit::assets;
 use serde_json::{Value, json};
 
 use crate::endpoint::Endpoint;
-use crate::files::{Folder, llama};
+use crate::files::{Folder, llama, llama_writer};
 use crate::program::{Run, command, frank, run};
 
 const QUESTION: &str = "What is the capital of France, and what is it known for?";
@@ -134,10 +136,11 @@ fn a_prompt_that_is_none_is_refused() {
 fn a_prompt_that_does_not_fit_says_how_long_the_context_has_to_be() {
     let model = assets::smollm2();
     let long = "word ".repeat(100);
-    let run = frank(["run", str(&model), "-c", "64", &long]).ended(2);
-    assert_eq!(run.stdout, "");
-    assert!(run.stderr.contains("the context holds 64"), "{}", run.stderr);
-    assert!(run.stderr.contains("hint: --ctx-size "), "{}", run.stderr);
+    let lines = frank(["run", str(&model), "-c", "64", &long]).failed(2);
+    // Nothing else is said: neither plan nor weights came before it.
+    let [error, hint] = &lines[..] else { panic!("{lines:?}") };
+    assert!(error.ends_with("the context holds 64 with the answer"), "{lines:?}");
+    assert!(hint.starts_with("hint: --ctx-size "), "{lines:?}");
 }
 
 #[test]
@@ -169,8 +172,57 @@ fn a_template_of_a_file_is_used_and_its_refusal_has_its_own_words() {
     let raw = frank(["run", str(&llama), "--raw", "--temp", "0", "-n", "8", "xthy"]).ended(0);
     let templated = with("{{ 'x' + messages[0].content + 'y' }}").ended(0);
     assert_eq!(templated.stdout, raw.stdout);
-    let refused = with("{{ raise_exception('only about the weather') }}").ended(2);
-    assert!(refused.stderr.contains("cause: only about the weather\n"), "{}", refused.stderr);
+    let refused = with("{{ raise_exception('only about the weather') }}").failed(2);
+    // Before the weights are read, which may take minutes.
+    let fact = "error: the chat template does not take this conversation";
+    assert_eq!(refused, [fact, "cause: only about the weather"]);
+    assert_eq!(with("").failed(2), ["error: the prompt is empty"]);
+}
+
+#[test]
+fn a_template_that_begins_with_bos_gives_the_prompt_no_second_one() {
+    let folder = Folder::new();
+    let model = folder.llama_with("tokenizer.ggml.add_bos_token", true);
+    let template = folder.file("template.jinja", "{{ bos_token }}{{ messages[0].content }}");
+    let said = |more: &[&str]| {
+        frank([&["run", str(&model), "--temp", "0", "-n", "4", "th"][..], more].concat()).ended(0)
+    };
+    let (raw, templated) = (said(&["--raw"]), said(&["--chat-template", str(&template)]));
+    for run in [&raw, &templated] {
+        assert!(run.stderr.contains("prompt 2 tokens"), "{run:?}");
+    }
+    assert_eq!(templated.stdout, raw.stdout);
+}
+
+#[test]
+fn a_message_cannot_spell_a_token_of_the_template_that_was_given() {
+    const USER: usize = 261;
+    const USER_DEFINED: i32 = 4;
+    let folder = Folder::new();
+    let file = ModelFile::open(&llama()).expect("the tiny model");
+    let kinds = file.header.metadata.i32s("tokenizer.ggml.token_type").expect("a list");
+    let mut kinds = kinds.expect("the model has types");
+    kinds[USER] = USER_DEFINED;
+    let model = folder.llama_with("tokenizer.ggml.token_type", Array::I32(kinds));
+    let template = folder.file("template.jinja", "{{ '<|user|>' ~ messages[0].content }}");
+    let args = ["run", str(&model), "-n", "1", "--chat-template", str(&template), "<|user|>"];
+    let run = frank(args).ended(0);
+    // One that the template wrote, and those of the text `<|user|>`, where only `er` is one token.
+    assert!(run.stderr.contains("prompt 8 tokens"), "{run:?}");
+}
+
+#[test]
+fn a_missing_pre_tokenizer_is_a_warning_of_every_command_that_loads() {
+    let folder = Folder::new();
+    let model = folder.gguf("llama.gguf", &llama_writer().without("tokenizer.ggml.pre"));
+    let text = folder.file("text.txt", "in the end");
+    let warning = "warning: tokenizer.ggml.pre is missing: ";
+    let run = frank(["run", str(&model), "--raw", "-n", "1", "th"]).ended(0);
+    let eval = frank(["eval", str(&model), str(&text)]).ended(0);
+    let serve = Endpoint::start(&model, &[]);
+    for said in [&run.stderr, &eval.stderr, &serve.preface] {
+        assert_eq!(said.matches(warning).count(), 1, "{said}");
+    }
 }
 
 #[test]
@@ -240,8 +292,15 @@ fn ctrl_c_ends_an_answer_with_130() {
     assert_eq!(output.stdout.last(), Some(&b'\n'));
 }
 
-/// What a chat at a terminal said, after these steps: see `tests/oracle/terminal.py`.
+/// What a chat at a terminal said, after these steps.
 fn chat(args: &[&str], steps: &Value) -> Run {
+    let model = assets::smollm2();
+    let fixed = ["run", str(&model), "-c", "256", "--temp", "0"];
+    at_terminal(&[&fixed[..], args].concat(), steps)
+}
+
+/// What the program said at a terminal: see `tests/oracle/terminal.py`.
+fn at_terminal(args: &[&str], steps: &Value) -> Run {
     let folder = Folder::new();
     let (steps, out) =
         (folder.file("steps.json", steps.to_string()), folder.path().join("out.json"));
@@ -249,7 +308,6 @@ fn chat(args: &[&str], steps: &Value) -> Run {
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/oracle/terminal.py"))
         .args([&out, &steps])
         .arg(env!("CARGO_BIN_EXE_frank"))
-        .args(["run", str(&assets::smollm2()), "-c", "256", "--temp", "0"])
         .args(args)
         .output()
         .expect("python starts");
@@ -296,6 +354,35 @@ fn a_line_that_the_template_refuses_is_told_and_forgotten() {
     let run = chat(&["-n", "12", "--chat-template", str(&path)], &steps).ended(0);
     assert!(run.stderr.contains("not that"), "{run:?}");
     assert!(!run.stdout.trim().is_empty(), "{run:?}");
+}
+
+#[test]
+fn half_a_character_does_not_end_a_chat() {
+    let steps = json!([{"bytes": [0xc3, 0x0a]}, {"type": "/exit"}]);
+    let run = chat(&["-n", "2"], &steps).ended(0);
+    assert!(!run.stdout.is_empty(), "{run:?}");
+}
+
+#[test]
+fn an_answer_cannot_command_the_terminal_and_is_not_changed_in_a_file() {
+    let folder = Folder::new();
+    let args = |model: &Path| {
+        ["run", str(model), "--raw", "--temp", "0", "-n", "1", "th"].map(str::to_owned)
+    };
+    let answer = frank(args(&llama())).ended(0).stdout;
+    // The token of the answer becomes the escape character, whose letter in byte-level vocabularies this is.
+    const ESCAPE: &str = "\u{11b}";
+    let file = ModelFile::open(&llama()).expect("the tiny model");
+    let tokens = file.header.metadata.strings("tokenizer.ggml.tokens").expect("texts");
+    let mut tokens = tokens.expect("the model has tokens").to_vec();
+    let place = |text: &str| tokens.iter().position(|token| token == text).expect("a token");
+    let (answered, escape) = (place(answer.trim_end_matches('\n')), place(ESCAPE));
+    tokens.swap(answered, escape);
+    let model = folder.llama_with("tokenizer.ggml.tokens", Array::String(tokens));
+    assert_eq!(frank(args(&model)).ended(0).stdout, "\u{1b}\n");
+    let args = args(&model);
+    let shown = at_terminal(&args.each_ref().map(String::as_str), &Value::Null).ended(0);
+    assert_eq!(shown.stdout, "\\u{1b}\r\n");
 }
 
 #[test]

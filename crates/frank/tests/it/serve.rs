@@ -126,6 +126,8 @@ fn a_megabyte_of_text_is_refused_before_it_takes_memory_that_nobody_planned() {
         let body = json!({"messages": [{"role": "user", "content": text}]}).to_string();
         let reply = endpoint.post("/v1/chat/completions", &body);
         assert!([400, 413].contains(&reply.status), "{n_bytes}: {}", reply.body);
+        let reply = endpoint.post("/tokenize", &json!({"content": text}).to_string());
+        assert!([400, 413].contains(&reply.status), "{n_bytes}: {}", reply.body);
     }
     let grown = endpoint.peak_bytes() - idle;
     assert!(grown < 8 << 20, "{grown} bytes more than idle");

@@ -36,24 +36,24 @@ pub(super) fn interrupts() -> anyhow::Result<Signal> {
     signal(SignalKind::interrupt()).context("cannot listen for signals")
 }
 
-impl Speaker {
-    /// The tokens that `template` makes of a conversation.
-    ///
-    /// # Errors
-    /// The template's own words when it refuses the conversation.
-    pub(super) fn prompt(
-        &self,
-        template: &ChatTemplate,
-        conversation: &Conversation,
-    ) -> anyhow::Result<Vec<u32>> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs());
-        let conversation = Conversation { now, ..conversation.clone() };
-        let prompt = template
-            .render(&conversation, &self.tokenizer.control_texts())
-            .with_context(|| Failure::usage("the chat template does not take this conversation"))?;
-        Ok(self.tokenizer.encode_prompt(&prompt))
-    }
+/// The tokens that `template` makes of a conversation.
+///
+/// # Errors
+/// The template's own words when it refuses the conversation.
+pub(super) fn templated(
+    template: &ChatTemplate,
+    tokenizer: &Tokenizer,
+    conversation: &Conversation,
+) -> anyhow::Result<Vec<u32>> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs());
+    let conversation = Conversation { now, ..conversation.clone() };
+    let prompt = template
+        .render(&conversation, &tokenizer.control_texts(template.source()))
+        .with_context(|| Failure::usage("the chat template does not take this conversation"))?;
+    Ok(tokenizer.encode_prompt(&prompt))
+}
 
+impl Speaker {
     /// Answers `prompt` on stdout, up to its end or Ctrl-C.
     ///
     /// # Errors
@@ -64,14 +64,7 @@ impl Speaker {
         interrupts: &mut Signal,
     ) -> anyhow::Result<Answer> {
         let started = Instant::now();
-        let mut answer = Answer {
-            text: String::new(),
-            interrupted: false,
-            n_prompt: prompt.len(),
-            n_tokens: 0,
-            first_after: Duration::ZERO,
-            rest_took: Duration::ZERO,
-        };
+        let mut answer = Answer::to(prompt.len());
         let request = Request {
             prompt,
             max_tokens: self.max_tokens,
@@ -106,7 +99,8 @@ impl Speaker {
     }
 }
 
-fn not_submitted(error: SubmitError) -> anyhow::Error {
+/// Why the engine does not take a prompt, and what to change.
+pub(super) fn not_submitted(error: SubmitError) -> anyhow::Error {
     let failure = Failure::usage(error.to_string());
     match error {
         SubmitError::PromptTooLong { n_prompt, .. } => {
@@ -120,6 +114,18 @@ fn not_submitted(error: SubmitError) -> anyhow::Error {
 }
 
 impl Answer {
+    /// Nothing yet to a prompt of so many tokens.
+    fn to(n_prompt: usize) -> Self {
+        Self {
+            text: String::new(),
+            interrupted: false,
+            n_prompt,
+            n_tokens: 0,
+            first_after: Duration::ZERO,
+            rest_took: Duration::ZERO,
+        }
+    }
+
     fn count(&mut self, started: Instant) {
         self.n_tokens += 1;
         if self.n_tokens == 1 {
@@ -178,13 +184,12 @@ mod tests {
 
     #[test]
     fn the_speed_is_that_of_the_tokens_after_the_first() {
+        let first_after = Duration::from_millis(250);
         let answer = |n_tokens: usize, rest_took: Duration| Answer {
-            text: String::new(),
-            interrupted: false,
-            n_prompt: 3,
             n_tokens,
-            first_after: Duration::from_millis(250),
+            first_after,
             rest_took,
+            ..Answer::to(3)
         };
         assert_eq!(
             answer(21, Duration::from_secs(2)).stats(),
