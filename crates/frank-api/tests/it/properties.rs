@@ -5,7 +5,7 @@ use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use serde_json::{Map, Value, json};
 
 /// Fields that one or the other dialect has, and two that none has.
-const FIELDS: &[&str] = &[
+pub(crate) const FIELDS: &[&str] = &[
     "model",
     "messages",
     "prompt",
@@ -44,6 +44,11 @@ const FIELDS: &[&str] = &[
     "audio",
     "reasoning_effort",
     "chat_template_kwargs",
+    "store",
+    "prediction",
+    "parallel_tool_calls",
+    "service_tier",
+    "verbosity",
     "a_name_of_the_future",
     "",
 ];

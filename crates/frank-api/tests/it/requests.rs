@@ -6,6 +6,8 @@ use frank_api::{
 use frank_chat::{Message, Role};
 use serde_json::{Value, json};
 
+use crate::properties::FIELDS;
+
 use crate::dialect;
 
 fn parse_chat(body: &Value) -> Result<ChatRequest, ApiError> {
@@ -49,46 +51,8 @@ fn refused(extra: Value, param: &str, says: &str) {
 
 #[test]
 fn null_is_absent_for_every_parameter() {
-    let names = [
-        "model",
-        "temperature",
-        "top_p",
-        "top_k",
-        "min_p",
-        "repeat_penalty",
-        "repetition_penalty",
-        "repeat_last_n",
-        "presence_penalty",
-        "frequency_penalty",
-        "seed",
-        "stop",
-        "stream",
-        "stream_options",
-        "max_tokens",
-        "max_completion_tokens",
-        "min_tokens",
-        "ignore_eos",
-        "tools",
-        "tool_choice",
-        "functions",
-        "function_call",
-        "response_format",
-        "logit_bias",
-        "logprobs",
-        "top_logprobs",
-        "n",
-        "user",
-        "metadata",
-        "store",
-        "audio",
-        "modalities",
-        "prediction",
-        "parallel_tool_calls",
-        "service_tier",
-        "verbosity",
-        "a_name_of_the_future",
-    ];
-    for name in names {
+    // Without its messages there is no request.
+    for &name in FIELDS.iter().filter(|&&name| name != "messages") {
         let mut extra = json!({});
         extra[name] = Value::Null;
         let request = accepted(extra);

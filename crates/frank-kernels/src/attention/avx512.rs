@@ -1,0 +1,122 @@
+//! Scores and sums of a block of the cache in 512-bit registers, in the order of sums of the scalar bodies.
+
+use std::arch::x86_64::{__m512, _mm512_fmadd_ps, _mm512_set1_ps, _mm512_setzero_ps};
+
+use super::{KV_BLOCK, KvType, LANES, SPAN};
+use crate::x86::{load_f16x16, load_f32_bytes, load_f32x16, store_f32x16};
+
+/// 16 stored values from value `index` on.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+#[inline]
+fn load<const F16: bool>(bytes: &[u8], index: usize) -> __m512 {
+    if F16 { load_f16x16(bytes, 2 * index) } else { load_f32_bytes(bytes, 4 * index) }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+pub(super) fn score_block(
+    k_type: KvType,
+    q: &[f32],
+    k: &[u8],
+    weights: &mut [[f32; SPAN]],
+    first: usize,
+) {
+    match k_type {
+        KvType::F16 => score_heads::<true>(q, k, weights, first),
+        KvType::F32 => score_heads::<false>(q, k, weights, first),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+fn score_heads<const F16: bool>(q: &[f32], k: &[u8], weights: &mut [[f32; SPAN]], first: usize) {
+    match weights.len() {
+        1 => score::<F16, 1>(q, k, weights, first),
+        2 => score::<F16, 2>(q, k, weights, first),
+        3 => score::<F16, 3>(q, k, weights, first),
+        _ => score::<F16, 4>(q, k, weights, first),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+fn score<const F16: bool, const H: usize>(
+    q: &[f32],
+    k: &[u8],
+    weights: &mut [[f32; SPAN]],
+    first: usize,
+) {
+    let head_dim = q.len() / H;
+    let q: [&[f32]; H] = std::array::from_fn(|h| &q[h * head_dim..(h + 1) * head_dim]);
+    let mut acc = [[_mm512_setzero_ps(); KV_BLOCK / LANES]; H];
+    for d in 0..head_dim {
+        let k = [load::<F16>(k, d * KV_BLOCK), load::<F16>(k, d * KV_BLOCK + LANES)];
+        for (acc, q) in acc.iter_mut().zip(&q) {
+            let q = _mm512_set1_ps(q[d]);
+            acc[0] = _mm512_fmadd_ps(q, k[0], acc[0]);
+            acc[1] = _mm512_fmadd_ps(q, k[1], acc[1]);
+        }
+    }
+    for (weights, acc) in weights.iter_mut().zip(acc) {
+        let (scores, _) = weights[first..first + KV_BLOCK].as_chunks_mut::<LANES>();
+        for (scores, acc) in scores.iter_mut().zip(acc) {
+            store_f32x16(scores, acc);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+pub(super) fn add_values(
+    v_type: KvType,
+    v: &[u8],
+    weights: &[[f32; SPAN]],
+    first: usize,
+    out: &mut [f32],
+) {
+    match v_type {
+        KvType::F16 => add_heads::<true>(v, weights, first, out),
+        KvType::F32 => add_heads::<false>(v, weights, first, out),
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+fn add_heads<const F16: bool>(v: &[u8], weights: &[[f32; SPAN]], first: usize, out: &mut [f32]) {
+    let head_dim = out.len() / weights.len();
+    let n_valid = v.len() / if F16 { 2 } else { 4 } / head_dim;
+    for (out, weights) in out.chunks_exact_mut(head_dim).zip(weights) {
+        let weights = &weights[first..first + n_valid];
+        let mut column = 0;
+        for out in out.chunks_mut(4 * LANES) {
+            match out.len() / LANES {
+                1 => add_columns::<F16, 1>(v, weights, head_dim, column, out),
+                2 => add_columns::<F16, 2>(v, weights, head_dim, column, out),
+                3 => add_columns::<F16, 3>(v, weights, head_dim, column, out),
+                _ => add_columns::<F16, 4>(v, weights, head_dim, column, out),
+            }
+            column += out.len();
+        }
+    }
+}
+
+/// Columns `column ..` of the values; `out` holds `16 C` of them.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+fn add_columns<const F16: bool, const C: usize>(
+    v: &[u8],
+    weights: &[f32],
+    head_dim: usize,
+    column: usize,
+    out: &mut [f32],
+) {
+    let (out, _) = out.as_chunks_mut::<LANES>();
+    let mut acc = [_mm512_setzero_ps(); C];
+    for (acc, out) in acc.iter_mut().zip(&*out) {
+        *acc = load_f32x16(out);
+    }
+    for (slot, weight) in weights.iter().enumerate() {
+        let weight = _mm512_set1_ps(*weight);
+        for (c, acc) in acc.iter_mut().enumerate() {
+            *acc =
+                _mm512_fmadd_ps(weight, load::<F16>(v, slot * head_dim + column + c * LANES), *acc);
+        }
+    }
+    for (out, acc) in out.iter_mut().zip(acc) {
+        store_f32x16(out, acc);
+    }
+}

@@ -1,0 +1,219 @@
+//! Attention against plain sums in f64, and the same bits whatever computes it.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A sequence whose keys and values are a function of position, head and component.
+struct Sequence {
+    shape: AttentionShape,
+    kv_type: KvType,
+    n_positions: usize,
+}
+
+fn noise(i: usize) -> f32 {
+    #[expect(clippy::cast_precision_loss, reason = "values below 1000")]
+    let x = ((i * 7919 + i / 13 * 104_729) % 997) as f32;
+    x / 498.0 - 1.0
+}
+
+impl Sequence {
+    fn new(
+        n_head: usize,
+        n_head_kv: usize,
+        head_dim: usize,
+        kv_type: KvType,
+        n_positions: usize,
+    ) -> Self {
+        #[expect(clippy::cast_precision_loss, reason = "a small number")]
+        let scale = 1.0 / (head_dim as f32).sqrt();
+        Self {
+            shape: AttentionShape {
+                n_head,
+                n_head_kv,
+                head_dim,
+                scale,
+                window: None,
+                soft_cap: None,
+            },
+            kv_type,
+            n_positions,
+        }
+    }
+
+    fn row(&self, what: usize, position: usize) -> Vec<f32> {
+        let n = self.shape.n_head_kv * self.shape.head_dim;
+        (0..n).map(|i| noise(what * 31 + position * n + i)).collect()
+    }
+
+    fn q(&self, position: usize) -> Vec<f32> {
+        let n = self.shape.n_head * self.shape.head_dim;
+        (0..n).map(|i| 3.0 * noise(position * n + i + 5)).collect()
+    }
+
+    /// Attention of the rows at `positions`, with blocks laid out by `table`.
+    fn run(&self, isa: Isa, n_threads: usize, table: &[u32], positions: &[u32]) -> Vec<f32> {
+        self.run_where(isa, n_threads, table, positions, 0)
+    }
+
+    /// As `run`, with keys and values for the positions from `first` on only.
+    fn run_where(
+        &self,
+        isa: Isa,
+        n_threads: usize,
+        table: &[u32],
+        positions: &[u32],
+        first: usize,
+    ) -> Vec<f32> {
+        let held = &table[first / KV_BLOCK..];
+        let n_blocks = *held.iter().max().expect("a block") as usize + 1;
+        let words = n_blocks * self.shape.block_values() * self.kv_type.value_bytes() / 4;
+        let (mut k, mut v) = (vec![f32::NAN; words], vec![f32::NAN; words]);
+        let (k_type, v_type) = (self.kv_type, self.kv_type);
+        let (k_bytes, v_bytes) =
+            (bytemuck::cast_slice_mut(&mut k), bytemuck::cast_slice_mut(&mut v));
+        let mut kv = KvLayerMut { k: k_bytes, v: v_bytes, k_type, v_type };
+        for (p, position) in (0..self.n_positions).zip(0..).skip(first) {
+            store_kv(&self.shape, &mut kv, table, position, &self.row(0, p), &self.row(1, p));
+        }
+        let q: Vec<f32> = positions.iter().flat_map(|&p| self.q(p as usize)).collect();
+        let mut out = vec![f32::NAN; q.len()];
+        let queries = Queries {
+            q: &q,
+            positions,
+            sequences: &vec![0; positions.len()],
+            block_tables: &[table],
+        };
+        let kv =
+            KvLayer { k: bytemuck::cast_slice(&k), v: bytemuck::cast_slice(&v), k_type, v_type };
+        attention_with(isa, &mut Pool::new(n_threads), &self.shape, queries, kv, &mut out);
+        out
+    }
+
+    /// The textbook formula in f64, over values rounded as the cache rounds them.
+    fn exact(&self, position: usize) -> Vec<f64> {
+        let round =
+            |x: f32| if self.kv_type == KvType::F16 { f16::from_f32(x).to_f32() } else { x };
+        let (hd, group) = (self.shape.head_dim, self.shape.n_head / self.shape.n_head_kv);
+        let q = self.q(position);
+        let mut out = Vec::new();
+        for (head, q) in q.chunks(hd).enumerate() {
+            let part = head / group * hd..(head / group + 1) * hd;
+            let dot = |p: usize| {
+                let k = &self.row(0, p)[part.clone()];
+                q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(round(*k))).sum::<f64>()
+            };
+            let score = |p: usize| {
+                let score = dot(p) * f64::from(self.shape.scale);
+                let capped = |cap: f32| f64::from(cap) * (score / f64::from(cap)).tanh();
+                self.shape.soft_cap.map_or(score, capped)
+            };
+            let seen = |p: usize| self.shape.window.is_none_or(|window| position - p < window);
+            let weights: Vec<f64> =
+                (0..=position).map(|p| if seen(p) { score(p).exp() } else { 0.0 }).collect();
+            let sum: f64 = weights.iter().sum();
+            for d in part.clone() {
+                let value = |(p, w): (usize, &f64)| w * f64::from(round(self.row(1, p)[d]));
+                out.push(weights.iter().enumerate().map(value).sum::<f64>() / sum);
+            }
+        }
+        out
+    }
+}
+
+fn table(n_positions: usize) -> Vec<u32> {
+    (0..n_positions.div_ceil(KV_BLOCK)).zip(0..).map(|(_, i)| i).collect()
+}
+
+#[test]
+fn attention_is_the_softmax_of_the_textbook_within_rounding() {
+    for (kv_type, n) in
+        [(KvType::F32, 1), (KvType::F32, 300), (KvType::F16, 257), (KvType::F16, 600)]
+    {
+        let sequence = Sequence::new(6, 2, 48, kv_type, n);
+        let last = u32::try_from(n - 1).expect("small");
+        let out = sequence.run(isa(), 2, &table(n), &[0, last]);
+        let exact = [sequence.exact(0), sequence.exact(n - 1)].concat();
+        for (got, exact) in out.iter().zip(exact) {
+            assert!((f64::from(*got) - exact).abs() < 2e-6, "{got} for {exact} at {n} positions");
+        }
+    }
+}
+
+#[test]
+fn a_window_and_a_soft_cap_are_those_of_the_textbook_across_blocks_and_spans() {
+    for window in [1, 2, 31, 32, 33, 256, 257, 300, 599, 600, 5000] {
+        let mut sequence = Sequence::new(2, 1, 16, KvType::F32, 600);
+        sequence.shape.window = Some(window);
+        sequence.shape.soft_cap = (window % 2 == 0).then_some(2.5);
+        for position in [0, 31, 32, 33, 255, 256, 257, 287, 288, 511, 512, 599] {
+            let last = u32::try_from(position).expect("small");
+            let out = sequence.run(isa(), 1, &table(600), &[last]);
+            for (got, exact) in out.iter().zip(sequence.exact(position)) {
+                assert!(
+                    (f64::from(*got) - exact).abs() < 2e-6,
+                    "{got} for {exact} at {position}, window of {window}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_lies_before_the_window_is_not_read() {
+    let mut sequence = Sequence::new(2, 1, 16, KvType::F32, 600);
+    sequence.shape.window = Some(40);
+    let expected = sequence.run(isa(), 1, &table(600), &[599]);
+    // Blocks that the window does not reach are not even in the table.
+    let mut blocks = table(600);
+    blocks[..560 / KV_BLOCK].fill(u32::MAX);
+    let out = sequence.run_where(isa(), 1, &blocks, &[599], 560 / KV_BLOCK * KV_BLOCK);
+    assert_eq!(bits(&out), bits(&expected));
+}
+
+#[test]
+fn heads_of_every_supported_size_agree_with_the_textbook() {
+    for head_dim in [16, 32, 48, 64, 80, 128, 256, 320, 512] {
+        let sequence = Sequence::new(3, 1, head_dim, KvType::F16, 70);
+        let out = sequence.run(isa(), 2, &table(70), &[69]);
+        for (got, exact) in out.iter().zip(sequence.exact(69)) {
+            // Scores of long heads are longer chains of sums.
+            assert!((f64::from(*got) - exact).abs() < 1e-5, "{got} for {exact}, {head_dim}");
+        }
+    }
+    assert!(!Sequence::new(1, 1, 528, KvType::F16, 1).shape.is_supported());
+    assert!(!Sequence::new(1, 1, 24, KvType::F16, 1).shape.is_supported());
+}
+
+#[test]
+fn what_lies_past_a_rows_position_does_not_touch_it() {
+    // Blocks past the sequence hold NaN, so a read of them would show.
+    let sequence = Sequence::new(2, 1, 16, KvType::F32, 40);
+    let out = sequence.run(isa(), 1, &table(40), &[10, 39]);
+    assert!(out.iter().all(|x| x.is_finite()));
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(frank_testkit::property_cases(24)))]
+    #[test]
+    fn instruction_set_threads_batch_and_block_places_do_not_change_a_bit(
+        group in 1usize..10, n_head_kv in 1usize..3, dim in 1usize..6, f16: bool, n in 1usize..530,
+        window in prop::option::of(1usize..530), cap: bool,
+    ) {
+        let kv_type = if f16 { KvType::F16 } else { KvType::F32 };
+        let mut sequence = Sequence::new(group * n_head_kv, n_head_kv, 16 * dim, kv_type, n);
+        sequence.shape.window = window;
+        sequence.shape.soft_cap = cap.then_some(3.0);
+        let last = u32::try_from(n - 1).expect("small");
+        let scalar = sequence.run(Isa::Scalar, 1, &table(n), &[last]);
+        prop_assert_eq!(bits(&scalar), bits(&sequence.run(Isa::Avx2, 1, &table(n), &[last])));
+        let mut scattered = table(n);
+        scattered.reverse();
+        let rows: Vec<u32> = (last / 2..=last).collect();
+        let together = sequence.run(Isa::Avx512Vnni, 2, &scattered, &rows);
+        prop_assert_eq!(bits(&scalar), bits(&together[together.len() - scalar.len()..]));
+    }
+}
