@@ -3,8 +3,11 @@
 use async_channel::Receiver;
 use thiserror::Error;
 
+use crate::constraint::Constraint;
+use crate::sampling::SamplingParams;
+
 /// One prompt to continue.
-#[derive(Debug, Clone)]
+#[derive(Debug, Default)]
 pub struct Request {
     /// Token ids of the prompt, BOS included where the model wants one; at least one.
     pub prompt: Vec<u32>,
@@ -14,71 +17,67 @@ pub struct Request {
     pub sampling: SamplingParams,
     /// Tokens that end the answer. They are not sent and not counted. Empty: only `max_tokens` ends it.
     pub end_tokens: Vec<u32>,
+    /// No end token is drawn before the answer has so many tokens.
+    pub min_tokens: usize,
+    /// Reports the log probability of each token, and of this many of the most likely ones beside it.
+    pub n_logprobs: Option<usize>,
+    /// What the answer must look like.
+    pub constraint: Option<Box<dyn Constraint>>,
+    /// Whose cached prefixes the request may read and add to; `None` neither reads nor adds.
+    pub cache_scope: Option<CacheScope>,
 }
 
-/// How a token is drawn from the logits, in this order: penalties, top-k, top-p, min-p, temperature, draw.
+/// Requests of one scope share cached prefixes; no other sees them, not even by how fast they answer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct CacheScope(pub [u8; 32]);
+
+/// What a running request reports, in order: one `Started`, any number of `Token`, then one `Finished` or `Failed`. Only
+/// `Failed` may come without `Started`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SamplingParams {
-    /// 0 takes the most likely token (the lowest id of equals); otherwise logits are divided by it.
-    pub temperature: f32,
-    /// Keep this many most likely tokens; 0 keeps all.
-    pub top_k: u32,
-    /// Keep the fewest most likely tokens whose probabilities reach this sum; 1 keeps all.
-    pub top_p: f32,
-    /// Keep tokens at least this fraction as likely as the most likely one; 0 keeps all.
-    pub min_p: f32,
-    /// Divides positive and multiplies negative logits of tokens seen in the last `repeat_last_n`; 1 is off.
-    pub repeat_penalty: f32,
-    /// How many of the last tokens (prompt and answer) the three penalties look at.
-    pub repeat_last_n: usize,
-    /// Subtracted from the logit of each token seen; 0 is off.
-    pub presence_penalty: f32,
-    /// Subtracted from the logit of each token seen, times how often it was seen; 0 is off.
-    pub frequency_penalty: f32,
-    /// Makes the draw repeatable whatever runs beside it; `None` draws a seed.
-    pub seed: Option<u64>,
-}
-
-impl Default for SamplingParams {
-    /// Plain sampling from the model's own distribution.
-    fn default() -> Self {
-        Self {
-            temperature: 1.0,
-            top_k: 0,
-            top_p: 1.0,
-            min_p: 0.0,
-            repeat_penalty: 1.0,
-            repeat_last_n: 64,
-            presence_penalty: 0.0,
-            frequency_penalty: 0.0,
-            seed: None,
-        }
-    }
-}
-
-impl SamplingParams {
-    /// The most likely token each time.
-    #[must_use]
-    pub fn greedy() -> Self {
-        Self { temperature: 0.0, ..Self::default() }
-    }
-}
-
-/// What a running request reports, in order: any number of `Token`, then one `Finished` or `Failed`.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EngineEvent {
+    /// The request has its place.
+    Started {
+        /// Tokens of the prompt whose keys and values were taken from the prefix cache.
+        cached_tokens: usize,
+    },
     /// The next token of the answer.
-    Token(u32),
+    Token(Token),
     /// The answer is whole.
     Finished(FinishReason, Usage),
     /// The answer cannot be continued; the reason is for the log and the client.
     Failed(String),
 }
 
+/// A token of an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Token {
+    /// Its id.
+    pub token_id: u32,
+    /// As [`Request::n_logprobs`] asks.
+    pub logprobs: Option<Box<TokenLogprobs>>,
+}
+
+impl Token {
+    /// A token without log probabilities.
+    #[must_use]
+    pub fn plain(token_id: u32) -> Self {
+        Self { token_id, logprobs: None }
+    }
+}
+
+/// Log probabilities at the place of a token, of the model's own distribution: before any sampling setting.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TokenLogprobs {
+    /// Of the token that was drawn.
+    pub logprob: f32,
+    /// Token ids with their log probabilities, the most likely first.
+    pub top: Vec<(u32, f32)>,
+}
+
 /// Why an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinishReason {
-    /// The model wrote one of the request's end tokens.
+    /// The model wrote one of the request's end tokens, or the constraint allows nothing more.
     Stop,
     /// `max_tokens` or the end of the context was reached.
     Length,
@@ -89,6 +88,8 @@ pub enum FinishReason {
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt_tokens: usize,
+    /// Of these, tokens taken from the prefix cache.
+    pub cached_tokens: usize,
     /// Tokens sent as [`EngineEvent::Token`].
     pub completion_tokens: usize,
 }

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use thiserror::Error;
 
-use crate::request::SamplingParams;
+use crate::sampling::SamplingParams;
 
 /// Why no token could be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]

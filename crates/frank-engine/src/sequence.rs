@@ -3,7 +3,7 @@
 use async_channel::Sender;
 
 use crate::kv_cache::BlockTable;
-use crate::request::{EngineEvent, FinishReason, Request, Usage};
+use crate::request::{EngineEvent, FinishReason, Request, Token, Usage};
 use crate::sampler::Sampler;
 use crate::scheduler::Progress;
 
@@ -29,7 +29,7 @@ pub(crate) struct Sequence {
 }
 
 /// Whether a sequence goes on after a token.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
     Running,
     /// It ends with this event, which is sent when its place is free again.
@@ -85,7 +85,7 @@ impl Sequence {
             return self.finish(FinishReason::Stop);
         }
         self.tokens.push(token_id);
-        self.send(EngineEvent::Token(token_id));
+        self.send(EngineEvent::Token(Token::plain(token_id)));
         if self.n_completion() == self.max_tokens {
             self.finish(FinishReason::Length)
         } else {
@@ -94,7 +94,11 @@ impl Sequence {
     }
 
     fn finish(&self, reason: FinishReason) -> Outcome {
-        let usage = Usage { prompt_tokens: self.n_prompt, completion_tokens: self.n_completion() };
+        let usage = Usage {
+            prompt_tokens: self.n_prompt,
+            cached_tokens: 0,
+            completion_tokens: self.n_completion(),
+        };
         Outcome::Ended(EngineEvent::Finished(reason, usage))
     }
 

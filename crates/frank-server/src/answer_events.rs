@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use frank_api::{Answer, ApiError, ErrorKind, Event, FinishReason, Usage};
-use frank_engine::{EngineEvent, Generation};
+use frank_engine::{EngineEvent, Generation, Token};
 use frank_telemetry::Metrics;
 use frank_tokenizer::Detokenizer;
 use futures_util::FutureExt;
@@ -69,7 +69,8 @@ impl AnswerEvents {
 
     fn take(&mut self, event: Option<EngineEvent>, app: &App) {
         match event {
-            Some(EngineEvent::Token(token_id)) => {
+            Some(EngineEvent::Started { .. }) => {}
+            Some(EngineEvent::Token(Token { token_id, .. })) => {
                 self.usage.completion_tokens += 1;
                 self.pace.token();
                 let text = self.detokenizer.push(token_id);

@@ -112,6 +112,7 @@ fn prepare(dialect: &Dialect, loaded: &Loaded, body: JsonBody) -> Result<Prepare
         max_tokens: max_tokens.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
         sampling: merged(&served.sampling, &sampling),
         end_tokens: if ignore_end { Vec::new() } else { served.tokenizer.end_tokens().to_vec() },
+        ..frank_engine::Request::default()
     };
     Ok(Prepared { request, stop, delivery, model })
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use frank_engine::{
     Engine, EngineEvent, EngineOptions, FinishReason, Generation, Health, Request, SamplingParams,
-    SubmitError, Usage,
+    SubmitError, Token, Usage,
 };
 use frank_models::{Batch, Model};
 use frank_telemetry::Metrics;
@@ -22,7 +22,7 @@ fn request(prompt: &[u32], max_tokens: usize) -> Request {
         prompt: prompt.to_vec(),
         max_tokens,
         sampling: SamplingParams::greedy(),
-        end_tokens: vec![],
+        ..Request::default()
     }
 }
 
@@ -30,12 +30,16 @@ fn events(mut generation: Generation) -> Vec<EngineEvent> {
     std::iter::from_fn(|| generation.next_blocking()).collect()
 }
 
+fn token(token_id: u32) -> EngineEvent {
+    EngineEvent::Token(Token::plain(token_id))
+}
+
 fn tokens(n: std::ops::Range<u32>) -> Vec<EngineEvent> {
-    n.map(EngineEvent::Token).collect()
+    n.map(token).collect()
 }
 
 fn finished(reason: FinishReason, prompt_tokens: usize, completion_tokens: usize) -> EngineEvent {
-    EngineEvent::Finished(reason, Usage { prompt_tokens, completion_tokens })
+    EngineEvent::Finished(reason, Usage { prompt_tokens, cached_tokens: 0, completion_tokens })
 }
 
 /// Waits for what another thread is about to do; a minute means that it will not.
@@ -88,7 +92,7 @@ fn a_long_prompt_is_read_in_chunks_and_does_not_stall_a_running_answer() {
     let engine = start(model);
     let mut running = engine.submit(request(&[100], 30)).expect("taken");
     controls.allow(1);
-    assert_eq!(running.next_blocking(), Some(EngineEvent::Token(101)));
+    assert_eq!(running.next_blocking(), Some(token(101)));
     let prompt: Vec<u32> = (300..340).collect();
     let long = engine.submit(request(&prompt, 2)).expect("taken");
     controls.allow(40);
@@ -107,7 +111,7 @@ fn a_client_that_leaves_frees_its_place_within_one_step() {
     let engine = start(model);
     let mut generation = engine.submit(request(&[1], 50)).expect("taken");
     controls.allow(2);
-    assert_eq!(generation.next_blocking(), Some(EngineEvent::Token(2)));
+    assert_eq!(generation.next_blocking(), Some(token(2)));
     wait_until("the second step", || engine.stats().steps == 2);
     drop(generation);
     // The third step had begun; after it the request is gone.
@@ -229,8 +233,8 @@ fn a_seed_gives_the_same_answer_whatever_runs_beside_it() {
     let alone = events(start(model).submit(seeded()).expect("taken"));
     let (model, _) = Script::model(16, false);
     let engine = start(model);
-    let noise = Request { sampling: SamplingParams::default(), ..request(&[1], 30) };
-    let _mates: Vec<_> = (0..3).map(|_| engine.submit(noise.clone()).expect("taken")).collect();
+    let noise = || Request { sampling: SamplingParams::default(), ..request(&[1], 30) };
+    let _mates: Vec<_> = (0..3).map(|_| engine.submit(noise()).expect("taken")).collect();
     assert_eq!(events(engine.submit(seeded()).expect("taken")), alone);
 }
 

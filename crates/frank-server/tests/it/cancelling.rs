@@ -41,7 +41,7 @@ fn waiting_with_a_probe(server: &TestServer) -> usize {
         prompt: vec![1],
         max_tokens: 1,
         sampling: SamplingParams::greedy(),
-        end_tokens: Vec::new(),
+        ..Request::default()
     };
     let probe = server.engine.submit(request).expect("the queue has room");
     let waiting = server.engine.stats().waiting;

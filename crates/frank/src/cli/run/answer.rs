@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use frank_chat::{ChatTemplate, Conversation};
-use frank_engine::{Engine, EngineEvent, Request, SamplingParams, SubmitError};
+use frank_engine::{Engine, EngineEvent, Request, SamplingParams, SubmitError, Token};
 use frank_tokenizer::{Detokenizer, Tokenizer};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -70,6 +70,7 @@ impl Speaker {
             max_tokens: self.max_tokens,
             sampling: self.sampling.clone(),
             end_tokens: self.tokenizer.end_tokens().to_vec(),
+            ..Request::default()
         };
         let mut generation = self.engine.submit(request).map_err(not_submitted)?;
         let mut detokenizer = Detokenizer::new(Arc::clone(&self.tokenizer));
@@ -82,7 +83,8 @@ impl Speaker {
                 }
             };
             match event {
-                Some(EngineEvent::Token(token_id)) => {
+                Some(EngineEvent::Started { .. }) => {}
+                Some(EngineEvent::Token(Token { token_id, .. })) => {
                     answer.count(started);
                     answer.say(&detokenizer.push(token_id))?;
                 }
