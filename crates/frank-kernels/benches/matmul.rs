@@ -1,4 +1,4 @@
-//! Matrix products as a small model makes them: one row (decode) and a chunk of a prompt.
+//! Matrix products as a small model makes them: one row (decode), several, and chunks of a prompt.
 //!
 //! `cargo bench -p frank-kernels` on a quiet machine; a result names the machine and the threads.
 
@@ -26,7 +26,7 @@ fn types() -> impl Iterator<Item = &'static str> {
     QUANTS.iter().map(|quant| quant.layout.name)
 }
 
-#[divan::bench(args = types(), consts = [1, 4, 64])]
+#[divan::bench(args = types(), consts = [1, 4, 8, 16, 64, 512])]
 fn one_thread<const ROWS: usize>(bencher: Bencher<'_, '_>, name: &str) {
     run::<ROWS>(bencher, 1, name);
 }

@@ -1,24 +1,50 @@
 //! Rows of activations in the 8-bit blocks that products with interleaved weights read.
 
 use crate::cpu::{Isa, for_each_isa};
+use crate::disjoint::Disjoint;
+use crate::pool::Pool;
 
 /// Values of a block, of quantized activations and of the weights that are multiplied with them.
 pub(crate) const QUANT_BLOCK: usize = 32;
+
+/// Rows that a task quantizes.
+const TASK_ROWS: usize = 16;
+
+/// How the blocks of several rows follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Row after row.
+    Rows,
+    /// `[n_blocks, 16]` for each 16 rows, and for the rest `[n_blocks, n_rest]`: what tile registers load.
+    Tiles,
+}
+
+/// Rows of a tile.
+pub(crate) const TILE: usize = 16;
 
 /// Rows of activations, `[n_rows, n_in]`, in 8 bits: scratch of a product.
 ///
 /// A block of 32 values is stored as `q = round(x * (127 / max|x|))`, ties to even, with the scale `max|x| / 127`.
 /// A row's blocks depend on that row alone, so a row computes the same whatever its batch mates are.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Activations {
     n_rows: usize,
     n_in: usize,
-    /// `[n_rows, n_blocks]`.
+    order: Order,
+    /// A block for each row and each of its blocks.
     blocks: Vec<QuantBlock>,
 }
 
-/// 32 quantized activations, with what dot products want to know of them.
+impl Default for Activations {
+    fn default() -> Self {
+        Self { n_rows: 0, n_in: 0, order: Order::Rows, blocks: Vec::new() }
+    }
+}
+
+/// 32 quantized activations, with what dot products want to know of them. Aligned so that of four blocks in a row one
+/// has its quants in two cache lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[repr(C, align(16))]
 pub(crate) struct QuantBlock {
     /// From -127 to 127, in words of four; zero past the end of the row.
     pub(crate) quants: [[i8; 4]; QUANT_BLOCK / 4],
@@ -27,7 +53,7 @@ pub(crate) struct QuantBlock {
     /// `scale * Σ quants`, rounded.
     pub(crate) offset: f32,
     /// Sums of both halves of the quants.
-    half_sums: [i16; 2],
+    pub(crate) half_sums: [i16; 2],
 }
 
 impl QuantBlock {
@@ -52,7 +78,7 @@ impl Activations {
         let n_blocks = n_rows * n_in.div_ceil(QUANT_BLOCK);
         // Written and not only reserved: the pages are touched now and not in the first request.
         let touched = QuantBlock { scale: 1.0, ..QuantBlock::default() };
-        Self { n_rows, n_in, blocks: vec![touched; n_blocks] }
+        Self { n_rows, n_in, order: Order::Rows, blocks: vec![touched; n_blocks] }
     }
 
     /// Bytes that [`Activations::with_capacity`] takes for one row.
@@ -61,11 +87,18 @@ impl Activations {
         n_in.div_ceil(QUANT_BLOCK) * size_of::<QuantBlock>()
     }
 
-    /// Quantizes `x`, `[n_rows, n_in]`.
+    /// Quantizes `x`, `[n_rows, n_in]`, with all threads of `pool`, and lays the blocks out in `order`.
     ///
     /// # Panics
     /// When `x` is not whole rows.
-    pub(crate) fn quantize_with(&mut self, isa: Isa, x: &[f32], n_in: usize) {
+    pub(crate) fn quantize(
+        &mut self,
+        isa: Isa,
+        pool: &mut Pool,
+        x: &[f32],
+        n_in: usize,
+        order: Order,
+    ) {
         assert!(
             n_in > 0 && x.len().is_multiple_of(n_in),
             "{} values are no rows of {n_in}",
@@ -74,31 +107,70 @@ impl Activations {
         let n_blocks = n_in.div_ceil(QUANT_BLOCK);
         self.n_in = n_in;
         self.n_rows = x.len() / n_in;
+        self.order = order;
         self.blocks.resize(self.n_rows * n_blocks, QuantBlock::default());
-        for (x, blocks) in x.chunks_exact(n_in).zip(self.blocks.chunks_exact_mut(n_blocks)) {
-            quantize_row(isa, x, blocks);
-        }
+        let n_tasks = self.n_rows.div_ceil(TASK_ROWS);
+        let blocks = Disjoint::new(&mut self.blocks);
+        pool.run(n_tasks, &|task| {
+            let x = &x[task * TASK_ROWS * n_in..];
+            let x = &x[..x.len().min(TASK_ROWS * n_in)];
+            let n_rows = x.len() / n_in;
+            // SAFETY: the blocks of these rows lie together in both orders, and no other task has these rows.
+            let blocks =
+                unsafe { blocks.range_mut(task * TASK_ROWS * n_blocks, n_rows * n_blocks) };
+            for (i, x) in x.chunks_exact(n_in).enumerate() {
+                match order {
+                    Order::Rows => quantize_row(isa, x, &mut blocks[i * n_blocks..], 1),
+                    Order::Tiles => quantize_row(isa, x, &mut blocks[i..], n_rows),
+                }
+            }
+        });
+    }
+
+    /// Blocks of a row.
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    pub(crate) fn n_blocks(&self) -> usize {
+        self.n_in.div_ceil(QUANT_BLOCK)
     }
 
     /// The blocks of one row.
+    ///
+    /// # Panics
+    /// When the blocks are in tiles.
     pub(crate) fn row(&self, row: usize) -> &[QuantBlock] {
+        assert_eq!(self.order, Order::Rows, "the blocks of a row lie together");
         let n_blocks = self.n_in.div_ceil(QUANT_BLOCK);
         &self.blocks[row * n_blocks..(row + 1) * n_blocks]
     }
+
+    /// The blocks of the rows from `first_row` on that are in one tile, `[n_blocks, n_tile_rows]`.
+    ///
+    /// # Panics
+    /// When the blocks are not in tiles, or no tile begins at that row.
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    pub(crate) fn tile(&self, first_row: usize) -> &[QuantBlock] {
+        assert!(self.order == Order::Tiles && first_row.is_multiple_of(TILE), "row {first_row}");
+        let n_blocks = self.n_in.div_ceil(QUANT_BLOCK);
+        let n_rows = TILE.min(self.n_rows - first_row);
+        &self.blocks[first_row * n_blocks..][..n_rows * n_blocks]
+    }
 }
 
+/// A task has whole tiles.
+const _: () = assert!(TASK_ROWS == TILE);
+
 for_each_isa! {
-    /// Quantizes one row, the last block padded with zeros.
-    fn quantize_row(x: &[f32], blocks: &mut [QuantBlock]) = quantize_row_body
+    /// Quantizes one row to every `stride`-th of `blocks`, the last block padded with zeros.
+    fn quantize_row(x: &[f32], blocks: &mut [QuantBlock], stride: usize) = quantize_row_body
 }
 
 #[inline(always)]
-fn quantize_row_body(x: &[f32], blocks: &mut [QuantBlock]) {
+fn quantize_row_body(x: &[f32], blocks: &mut [QuantBlock], stride: usize) {
     let (whole, tail) = x.as_chunks::<QUANT_BLOCK>();
     let mut padded = [0.0; QUANT_BLOCK];
     padded[..tail.len()].copy_from_slice(tail);
     let values = whole.iter().chain((!tail.is_empty()).then_some(&padded));
-    for (x, block) in values.zip(blocks) {
+    for (x, block) in values.zip(blocks.iter_mut().step_by(stride)) {
         *block = quantize_block(x);
     }
 }
@@ -135,7 +207,7 @@ mod tests {
 
     fn quantized(isa: Isa, x: &[f32]) -> Activations {
         let mut activations = Activations::default();
-        activations.quantize_with(isa, x, x.len());
+        activations.quantize(isa, &mut Pool::new(1), x, x.len(), Order::Rows);
         activations
     }
 
@@ -158,6 +230,25 @@ mod tests {
         assert_eq!(quantized(Isa::Scalar, &[0.0; 32]).row(0), [QuantBlock::default()]);
     }
 
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    fn tiles_hold_the_same_blocks_as_rows() {
+        let (n_in, n_rows) = (70, 37);
+        let x: Vec<f32> = (0..n_in * n_rows).map(|i| (i as f32 * 0.7).sin()).collect();
+        let in_order = |order, n_threads| {
+            let mut activations = Activations::default();
+            activations.quantize(Isa::Avx512Vnni, &mut Pool::new(n_threads), &x, n_in, order);
+            activations
+        };
+        let (rows, tiles) = (in_order(Order::Rows, 1), in_order(Order::Tiles, 2));
+        for first_row in (0..n_rows).step_by(TILE) {
+            let height = TILE.min(n_rows - first_row);
+            for (i, block) in tiles.tile(first_row).iter().enumerate() {
+                assert_eq!(block, &rows.row(first_row + i % height)[i / height], "{first_row} {i}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn every_instruction_set_quantizes_to_the_same_bits(bits in prop::collection::vec(any::<u32>(), 1..200)) {
@@ -167,6 +258,7 @@ mod tests {
             let parts = |isa| quantized(isa, &x).blocks.iter().map(|b| (b.quants, b.half_sums, bits(b.scale), bits(b.offset))).collect::<Vec<_>>();
             prop_assert_eq!(parts(Isa::Scalar), parts(Isa::Avx2));
             prop_assert_eq!(parts(Isa::Scalar), parts(Isa::Avx512Vnni));
+            prop_assert_eq!(parts(Isa::Scalar), parts(Isa::Amx));
         }
     }
 }

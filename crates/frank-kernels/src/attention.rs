@@ -37,6 +37,12 @@ const HEAD_DIM_MAX: usize = 512;
 /// Query heads that read a block of keys together.
 const HEAD_TILE: usize = 4;
 
+/// Tasks per thread at least, where there are so many rows and heads.
+const TASKS_PER_THREAD: usize = 16;
+
+/// Rows of a task at most.
+const TASK_ROWS_MAX: usize = 8;
+
 /// How keys and values are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KvType {
@@ -226,25 +232,44 @@ pub(crate) fn attention_with(
     let n_rows = queries.positions.len();
     assert!(queries.q.len() == n_rows * row && out.len() == n_rows * row, "{n_rows} rows of {row}");
     let group = shape.n_head / shape.n_head_kv;
-    // A task is up to HEAD_TILE query heads of one row that share a key head.
-    let tiles = group.div_ceil(HEAD_TILE);
+    // A tile is up to HEAD_TILE query heads of one row that share a key head; a task is one tile of several rows.
+    let tiles = shape.n_head_kv * group.div_ceil(HEAD_TILE);
+    let rows_per_task =
+        (n_rows * tiles / (pool.n_threads() * TASKS_PER_THREAD)).clamp(1, TASK_ROWS_MAX);
     let out = Disjoint::new(out);
-    // Late rows of a prompt see more positions, so they come first.
-    pool.run(n_rows * shape.n_head_kv * tiles, &|task| {
-        let (row_index, part) =
-            (n_rows - 1 - task / (shape.n_head_kv * tiles), task % (shape.n_head_kv * tiles));
-        let (head_kv, tile) = (part / tiles, part % tiles);
+    let n_chunks = n_rows.div_ceil(rows_per_task);
+    pool.run(n_chunks * tiles, &|task| {
+        // Late rows of a prompt see more positions, so they come first.
+        let chunk = n_chunks - 1 - task / tiles;
+        let (head_kv, tile) = (task % tiles % shape.n_head_kv, task % tiles / shape.n_head_kv);
         let n_heads = HEAD_TILE.min(group - tile * HEAD_TILE);
-        let first = row_index * row + (head_kv * group + tile * HEAD_TILE) * shape.head_dim;
-        let q = &queries.q[first..][..n_heads * shape.head_dim];
-        // SAFETY: each task writes the heads that it alone computes.
-        let out = unsafe { out.range_mut(first, n_heads * shape.head_dim) };
-        let table = queries.block_tables[queries.sequences[row_index]];
-        let position = queries.positions[row_index] as usize;
-        let positions = shape.first_position(position)..position + 1;
-        let head = HeadCache { isa, shape, kv, table, head_kv, positions };
-        head.attend(q, out);
+        let first_head = head_kv * group + tile * HEAD_TILE;
+        let mut scratch = Scratch::new();
+        for row_index in chunk * rows_per_task..n_rows.min((chunk + 1) * rows_per_task) {
+            let first = row_index * row + first_head * shape.head_dim;
+            let q = &queries.q[first..][..n_heads * shape.head_dim];
+            // SAFETY: each task writes the heads that it alone computes, row after row.
+            let out = unsafe { out.range_mut(first, n_heads * shape.head_dim) };
+            let table = queries.block_tables[queries.sequences[row_index]];
+            let position = queries.positions[row_index] as usize;
+            let positions = shape.first_position(position)..position + 1;
+            let head = HeadCache { isa, shape, kv, table, head_kv, positions };
+            head.attend(q, &mut scratch, out);
+        }
     });
+}
+
+/// Scratch of a task.
+struct Scratch {
+    weights: SpanWeights,
+    /// `[n_heads, head_dim]`.
+    span_out: [f32; HEAD_TILE * HEAD_DIM_MAX],
+}
+
+impl Scratch {
+    fn new() -> Self {
+        Self { weights: [[0.0; SPAN]; HEAD_TILE], span_out: [0.0; HEAD_TILE * HEAD_DIM_MAX] }
+    }
 }
 
 /// One key head's cache of one sequence, as far as a row sees it.
@@ -269,46 +294,58 @@ struct Running {
 
 impl HeadCache<'_> {
     /// `q` and `out` are `[n_heads, head_dim]` with at most [`HEAD_TILE`] heads.
-    fn attend(&self, q: &[f32], out: &mut [f32]) {
+    fn attend(&self, q: &[f32], scratch: &mut Scratch, out: &mut [f32]) {
         let head_dim = self.shape.head_dim;
         let n_heads = q.len() / head_dim;
-        let mut weights: SpanWeights = [[0.0; SPAN]; HEAD_TILE];
-        let mut span_out = [0.0; HEAD_TILE * HEAD_DIM_MAX];
-        let span_out = &mut span_out[..q.len()];
-        let mut running = [Running { max: f32::NEG_INFINITY, sum: 0.0 }; HEAD_TILE];
+        let Scratch { weights, span_out } = scratch;
+        let (weights, span_out) = (&mut weights[..n_heads], &mut span_out[..q.len()]);
         let first_span = self.positions.start / SPAN * SPAN;
-        for span_first in (first_span..self.positions.end).step_by(SPAN) {
-            // Places of the span that the row attends to, and those of each block that holds some of them.
-            let seen = self.positions.start.max(span_first) - span_first
-                ..SPAN.min(self.positions.end - span_first);
-            let blocks = seen.start / KV_BLOCK..seen.end.div_ceil(KV_BLOCK);
-            for i in blocks.clone() {
-                let k = self.head_block(self.kv.k, self.kv.k_type, span_first / KV_BLOCK + i);
-                score_block(self.isa, self.kv.k_type, q, k, &mut weights[..n_heads], i * KV_BLOCK);
-            }
-            let mut span = [Running { max: 0.0, sum: 0.0 }; HEAD_TILE];
-            for (weights, span) in weights[..n_heads].iter_mut().zip(&mut span) {
-                soften(self.isa, weights, &seen, self.shape, span);
-            }
-            span_out.fill(0.0);
-            for i in blocks {
-                let first = seen.start.max(i * KV_BLOCK);
-                let n_seen = seen.end.min((i + 1) * KV_BLOCK) - first;
-                let v_type = self.kv.v_type;
-                let v = self.head_block(self.kv.v, v_type, span_first / KV_BLOCK + i);
-                let row_bytes = head_dim * v_type.value_bytes();
-                let v = &v[(first - i * KV_BLOCK) * row_bytes..][..n_seen * row_bytes];
-                add_values(self.isa, v_type, v, &weights[..n_heads], first, span_out);
-            }
+        // What comes before the first span weighs nothing, so that its output is the first output.
+        let mut running = self.attend_span(first_span, q, weights, out);
+        for span_first in (first_span + SPAN..self.positions.end).step_by(SPAN) {
+            let span = self.attend_span(span_first, q, weights, span_out);
             let heads = out.chunks_exact_mut(head_dim).zip(span_out.chunks_exact(head_dim));
             for ((out, span_out), (running, span)) in heads.zip(running.iter_mut().zip(span)) {
-                merge(running, span, out, span_out);
+                merge(self.isa, running, span, out, span_out);
             }
         }
         for (out, running) in out.chunks_exact_mut(head_dim).zip(running) {
             let inverse = 1.0 / running.sum;
             out.iter_mut().for_each(|x| *x *= inverse);
         }
+    }
+
+    /// The output of one span for each head, not yet divided by the sum of its weights.
+    fn attend_span(
+        &self,
+        span_first: usize,
+        q: &[f32],
+        weights: &mut [[f32; SPAN]],
+        out: &mut [f32],
+    ) -> [Running; HEAD_TILE] {
+        // Places of the span that the row attends to, and those of each block that holds some of them.
+        let seen = self.positions.start.max(span_first) - span_first
+            ..SPAN.min(self.positions.end - span_first);
+        let blocks = seen.start / KV_BLOCK..seen.end.div_ceil(KV_BLOCK);
+        for i in blocks.clone() {
+            let k = self.head_block(self.kv.k, self.kv.k_type, span_first / KV_BLOCK + i);
+            score_block(self.isa, self.kv.k_type, q, k, weights, i * KV_BLOCK);
+        }
+        let mut span = [Running { max: 0.0, sum: 0.0 }; HEAD_TILE];
+        for (weights, span) in weights.iter_mut().zip(&mut span) {
+            soften(self.isa, weights, &seen, self.shape, span);
+        }
+        out.fill(0.0);
+        for i in blocks {
+            let first = seen.start.max(i * KV_BLOCK);
+            let n_seen = seen.end.min((i + 1) * KV_BLOCK) - first;
+            let v_type = self.kv.v_type;
+            let v = self.head_block(self.kv.v, v_type, span_first / KV_BLOCK + i);
+            let row_bytes = self.shape.head_dim * v_type.value_bytes();
+            let v = &v[(first - i * KV_BLOCK) * row_bytes..][..n_seen * row_bytes];
+            add_values(self.isa, v_type, v, weights, first, out);
+        }
+        span
     }
 
     /// This head's part of the sequence's block at `index`.
@@ -319,7 +356,10 @@ impl HeadCache<'_> {
     }
 }
 
-/// Turns scores into weights relative to their maximum; places outside `seen` weigh nothing.
+/// Turns the scores of places `seen` into weights relative to their maximum.
+///
+/// Places beside them that share 16 lanes with them weigh nothing; whole lanes without a place are not read or written:
+/// they would add zeros.
 fn soften(
     isa: Isa,
     scores: &mut [f32; SPAN],
@@ -327,14 +367,26 @@ fn soften(
     shape: &AttentionShape,
     span: &mut Running,
 ) {
-    scores[..seen.start].fill(f32::NEG_INFINITY);
-    scores[seen.end..].fill(f32::NEG_INFINITY);
-    let valid = &mut scores[seen.clone()];
+    let scores = &mut scores[seen.start / LANES * LANES..seen.end.next_multiple_of(LANES)];
+    let before = seen.start % LANES;
+    let after = before + seen.len();
+    scores[..before].fill(f32::NEG_INFINITY);
+    scores[after..].fill(f32::NEG_INFINITY);
+    let valid = &mut scores[before..after];
     match shape.soft_cap {
-        None => valid.iter_mut().for_each(|s| *s *= shape.scale),
+        None => scale_scores(isa, valid, shape.scale),
         Some(cap) => cap_scores(isa, valid, shape.scale, cap),
     }
     soften_span(isa, scores, span);
+}
+
+for_each_isa! {
+    fn scale_scores(scores: &mut [f32], scale: f32) = scale_scores_body
+}
+
+#[inline(always)]
+fn scale_scores_body(scores: &mut [f32], scale: f32) {
+    scores.iter_mut().for_each(|score| *score *= scale);
 }
 
 for_each_isa! {
@@ -349,11 +401,12 @@ fn cap_scores_body(scores: &mut [f32], scale: f32, cap: f32) {
 }
 
 for_each_isa! {
-    fn soften_span(scores: &mut [f32; SPAN], span: &mut Running) = soften_body
+    fn soften_span(scores: &mut [f32], span: &mut Running) = soften_body
 }
 
+/// `scores` are whole lanes.
 #[inline(always)]
-fn soften_body(scores: &mut [f32; SPAN], span: &mut Running) {
+fn soften_body(scores: &mut [f32], span: &mut Running) {
     let mut max_lanes = [f32::NEG_INFINITY; LANES];
     let (chunks, _) = scores.as_chunks_mut::<LANES>();
     for chunk in &*chunks {
@@ -373,11 +426,20 @@ fn soften_body(scores: &mut [f32; SPAN], span: &mut Running) {
 }
 
 /// Joins a span to what came before: both are brought to the larger maximum.
-fn merge(running: &mut Running, span: Running, out: &mut [f32], span_out: &[f32]) {
+fn merge(isa: Isa, running: &mut Running, span: Running, out: &mut [f32], span_out: &[f32]) {
     let max = running.max.max(span.max);
     let (old, new) = (exp(running.max - max), exp(span.max - max));
     running.sum = running.sum.mul_add(old, span.sum * new);
     running.max = max;
+    merge_out(isa, out, span_out, old, new);
+}
+
+for_each_isa! {
+    fn merge_out(out: &mut [f32], span_out: &[f32], old: f32, new: f32) = merge_out_body
+}
+
+#[inline(always)]
+fn merge_out_body(out: &mut [f32], span_out: &[f32], old: f32, new: f32) {
     for (out, span_out) in out.iter_mut().zip(span_out) {
         *out = if old == 0.0 { span_out * new } else { out.mul_add(old, span_out * new) };
     }
@@ -393,7 +455,7 @@ fn score_block(
     first: usize,
 ) {
     #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
-    if isa == Isa::Avx512Vnni && crate::cpu::isa() == Isa::Avx512Vnni {
+    if isa.min(crate::cpu::isa()) >= Isa::Avx512Vnni {
         // SAFETY: `isa()` found AVX-512 on this CPU.
         return unsafe { avx512::score_block(k_type, q, k, weights, first) };
     }
@@ -434,7 +496,7 @@ fn add_values(
     out: &mut [f32],
 ) {
     #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
-    if isa == Isa::Avx512Vnni && crate::cpu::isa() == Isa::Avx512Vnni {
+    if isa.min(crate::cpu::isa()) >= Isa::Avx512Vnni {
         // SAFETY: `isa()` found AVX-512 on this CPU.
         return unsafe { avx512::add_values(v_type, v, weights, first, out) };
     }

@@ -11,6 +11,8 @@ pub enum Isa {
     Avx2,
     /// AVX-512 F, BW, DQ, VL and VNNI.
     Avx512Vnni,
+    /// As before, and tiles of 8-bit integers (AMX) for products with many rows.
+    Amx,
 }
 
 impl Isa {
@@ -21,6 +23,7 @@ impl Isa {
             Self::Scalar => "scalar",
             Self::Avx2 => "avx2",
             Self::Avx512Vnni => "avx512-vnni",
+            Self::Amx => "amx-int8",
         }
     }
 }
@@ -42,6 +45,7 @@ fn detect() -> Isa {
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vnni");
     match (avx2, avx512) {
+        (true, true) if frank_os::amx_int8_allowed() => Isa::Amx,
         (true, true) => Isa::Avx512Vnni,
         (true, false) => Isa::Avx2,
         (false, _) => Isa::Scalar,
@@ -73,7 +77,7 @@ macro_rules! for_each_isa {
                 }
                 match isa.min($crate::cpu::isa()) {
                     // SAFETY: `isa()` found these features on this CPU.
-                    $crate::cpu::Isa::Avx512Vnni => return unsafe { avx512($($arg),*) },
+                    $crate::cpu::Isa::Avx512Vnni | $crate::cpu::Isa::Amx => return unsafe { avx512($($arg),*) },
                     // SAFETY: `isa()` found these features on this CPU.
                     $crate::cpu::Isa::Avx2 => return unsafe { avx2($($arg),*) },
                     $crate::cpu::Isa::Scalar => {}

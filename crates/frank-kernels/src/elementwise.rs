@@ -1,7 +1,39 @@
-//! RMS norm, gated activations, soft cap, biases and sums over rows: the work between matrix products.
+//! RMS norm, gated activations, soft cap, biases and sums over rows: the work between matrix products. Threads share
+//! rows or values, never a sum.
+
+use std::ops::Range;
 
 use crate::cpu::{for_each_isa, isa};
+use crate::disjoint::Disjoint;
 use crate::exp::{exp, tanh};
+use crate::pool::Pool;
+
+/// Values of a task: so many that starting another thread takes less time than they do.
+const TASK_VALUES: usize = 1 << 13;
+
+/// Gives each thread ranges of `n_values` values, whole runs of `unit`.
+fn share(pool: &mut Pool, n_values: usize, unit: usize, each: &(dyn Fn(Range<usize>) + Sync)) {
+    let per_task = TASK_VALUES.next_multiple_of(unit);
+    pool.run(n_values.div_ceil(per_task), &|task| {
+        each(task * per_task..n_values.min((task + 1) * per_task));
+    });
+}
+
+/// Runs `each` over ranges of `x`, whole runs of `unit`, on every thread.
+pub(crate) fn share_mut(
+    pool: &mut Pool,
+    x: &mut [f32],
+    unit: usize,
+    each: &(dyn Fn(&mut [f32], Range<usize>) + Sync),
+) {
+    let n_values = x.len();
+    let x = Disjoint::new(x);
+    share(pool, n_values, unit, &|range| {
+        // SAFETY: the ranges of tasks do not overlap.
+        let part = unsafe { x.range_mut(range.start, range.len()) };
+        each(part, range);
+    });
+}
 
 /// Lanes of a sum over a row. Lane `l` sums the values at `l, l + 16, …` in order; then the lanes are added in
 /// halves: 8 to 8, 4 to 4, 2 to 2, 1 to 1.
@@ -26,22 +58,24 @@ pub(crate) fn sum_lanes(mut lanes: [f32; LANES]) -> f32 {
 ///
 /// # Panics
 /// When the lengths do not fit.
-pub fn rms_norm(x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
+pub fn rms_norm(pool: &mut Pool, x: &[f32], weight: &[f32], epsilon: f32, out: &mut [f32]) {
     assert!(
         x.len() == out.len() && x.len().is_multiple_of(weight.len()),
         "rows of {}",
         weight.len()
     );
-    rms_norm_rows(isa(), x, weight, epsilon, out);
+    share_mut(pool, out, weight.len(), &|out, range| {
+        rms_norm_rows(isa(), &x[range], weight, epsilon, out);
+    });
 }
 
 /// As [`rms_norm`], written over its input.
 ///
 /// # Panics
 /// When `x` is not whole rows.
-pub fn rms_norm_in_place(x: &mut [f32], weight: &[f32], epsilon: f32) {
+pub fn rms_norm_in_place(pool: &mut Pool, x: &mut [f32], weight: &[f32], epsilon: f32) {
     assert!(x.len().is_multiple_of(weight.len()), "rows of {}", weight.len());
-    rms_norm_rows_in_place(isa(), x, weight, epsilon);
+    share_mut(pool, x, weight.len(), &|x, _| rms_norm_rows_in_place(isa(), x, weight, epsilon));
 }
 
 for_each_isa! {
@@ -95,9 +129,9 @@ fn rms_scale(x: &[f32], epsilon: f32) -> f32 {
 ///
 /// # Panics
 /// When the lengths differ.
-pub fn silu_mul(gate: &mut [f32], up: &[f32]) {
+pub fn silu_mul(pool: &mut Pool, gate: &mut [f32], up: &[f32]) {
     assert_eq!(gate.len(), up.len());
-    silu_mul_values(isa(), gate, up);
+    share_mut(pool, gate, 1, &|gate, range| silu_mul_values(isa(), gate, &up[range]));
 }
 
 for_each_isa! {
@@ -118,9 +152,9 @@ fn silu_mul_body(gate: &mut [f32], up: &[f32]) {
 ///
 /// # Panics
 /// When the lengths differ.
-pub fn gelu_tanh_mul(gate: &mut [f32], up: &[f32]) {
+pub fn gelu_tanh_mul(pool: &mut Pool, gate: &mut [f32], up: &[f32]) {
     assert_eq!(gate.len(), up.len());
-    gelu_tanh_mul_values(isa(), gate, up);
+    share_mut(pool, gate, 1, &|gate, range| gelu_tanh_mul_values(isa(), gate, &up[range]));
 }
 
 for_each_isa! {
@@ -138,8 +172,8 @@ fn gelu_tanh_mul_body(gate: &mut [f32], up: &[f32]) {
 }
 
 /// Soft cap, value by value: `x = cap * tanh(x / cap)`.
-pub fn soft_cap(x: &mut [f32], cap: f32) {
-    soft_cap_values(isa(), x, cap);
+pub fn soft_cap(pool: &mut Pool, x: &mut [f32], cap: f32) {
+    share_mut(pool, x, 1, &|x, _| soft_cap_values(isa(), x, cap));
 }
 
 for_each_isa! {
@@ -162,17 +196,28 @@ pub fn scale(x: &mut [f32], factor: f32) {
 ///
 /// # Panics
 /// When `x` is not whole rows.
-pub fn add_bias(x: &mut [f32], bias: &[f32]) {
+pub fn add_bias(pool: &mut Pool, x: &mut [f32], bias: &[f32]) {
     assert!(x.len().is_multiple_of(bias.len()), "rows of {}", bias.len());
-    x.chunks_exact_mut(bias.len()).for_each(|row| add(row, bias));
+    share_mut(pool, x, bias.len(), &|x, _| {
+        x.chunks_exact_mut(bias.len()).for_each(|row| add_values(isa(), row, bias));
+    });
 }
 
 /// Adds `delta` to `x`, value by value.
 ///
 /// # Panics
 /// When the lengths differ.
-pub fn add(x: &mut [f32], delta: &[f32]) {
+pub fn add(pool: &mut Pool, x: &mut [f32], delta: &[f32]) {
     assert_eq!(x.len(), delta.len());
+    share_mut(pool, x, 1, &|x, range| add_values(isa(), x, &delta[range]));
+}
+
+for_each_isa! {
+    fn add_values(x: &mut [f32], delta: &[f32]) = add_body
+}
+
+#[inline(always)]
+fn add_body(x: &mut [f32], delta: &[f32]) {
     for (x, delta) in x.iter_mut().zip(delta) {
         *x += delta;
     }
@@ -187,14 +232,14 @@ mod tests {
     #[test]
     fn rms_norm_scales_a_row_to_unit_mean_square() {
         let mut out = [0.0; 4];
-        rms_norm(&[3.0, -3.0, 3.0, 3.0], &[1.0, 1.0, 2.0, 0.0], 0.0, &mut out);
+        rms_norm(&mut Pool::new(1), &[3.0, -3.0, 3.0, 3.0], &[1.0, 1.0, 2.0, 0.0], 0.0, &mut out);
         assert_eq!(out, [1.0, -1.0, 2.0, 0.0]);
     }
 
     #[test]
     fn silu_is_half_way_at_zero_and_linear_far_out() {
         let mut gate = [0.0, 100.0, -100.0];
-        silu_mul(&mut gate, &[5.0, 2.0, 2.0]);
+        silu_mul(&mut Pool::new(1), &mut gate, &[5.0, 2.0, 2.0]);
         assert_eq!(gate[..2], [0.0, 200.0]);
         assert!(gate[2].abs() < 1e-30);
     }
@@ -205,7 +250,7 @@ mod tests {
             #[expect(clippy::cast_precision_loss, reason = "test points")]
             let x = i as f32 / 8000.0;
             let mut gate = [x];
-            gelu_tanh_mul(&mut gate, &[1.0]);
+            gelu_tanh_mul(&mut Pool::new(1), &mut gate, &[1.0]);
             let x = f64::from(x);
             let u = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
             let exact = x / (1.0 + (-2.0 * u).exp());
@@ -214,7 +259,7 @@ mod tests {
             assert!(error <= 3e-7 * exact.abs() + 2e-8, "gelu({x}) is off by {error:e}");
         }
         let mut ends = [-1e30, 1e30, f32::NAN];
-        gelu_tanh_mul(&mut ends, &[1.0; 3]);
+        gelu_tanh_mul(&mut Pool::new(1), &mut ends, &[1.0; 3]);
         assert_eq!(ends[..2], [0.0, 1e30]);
         assert!(ends[2].is_nan());
     }
@@ -222,7 +267,7 @@ mod tests {
     #[test]
     fn a_soft_cap_bounds_and_leaves_small_values() {
         let mut x = [0.0, 0.01, 1e9, -1e9, 30.0];
-        soft_cap(&mut x, 30.0);
+        soft_cap(&mut Pool::new(1), &mut x, 30.0);
         assert_eq!(x[..1], [0.0]);
         assert!((x[1] - 0.01).abs() < 1e-8, "{x:?}");
         assert_eq!(x[2..4], [30.0, -30.0]);
@@ -232,8 +277,30 @@ mod tests {
     #[test]
     fn a_bias_goes_to_each_row() {
         let mut x = [1.0, 2.0, 3.0, 4.0];
-        add_bias(&mut x, &[10.0, 20.0]);
+        add_bias(&mut Pool::new(1), &mut x, &[10.0, 20.0]);
         assert_eq!(x, [11.0, 22.0, 13.0, 24.0]);
+    }
+
+    #[test]
+    fn threads_share_rows_and_values_without_a_change() {
+        let n = 250;
+        let x: Vec<f32> = (0u16..60_000).map(|i| f32::from(i % 991) / 100.0 - 4.0).collect();
+        let weight = &x[..n];
+        let run = |n_threads| {
+            let pool = &mut Pool::new(n_threads);
+            let mut normed = vec![f32::NAN; x.len()];
+            rms_norm(pool, &x, weight, 1e-5, &mut normed);
+            let mut values = x.clone();
+            rms_norm_in_place(pool, &mut values, weight, 1e-5);
+            assert_eq!(values, normed);
+            silu_mul(pool, &mut values, &x);
+            add(pool, &mut values, &normed);
+            gelu_tanh_mul(pool, &mut values, &normed);
+            add_bias(pool, &mut values, weight);
+            soft_cap(pool, &mut values, 30.0);
+            values
+        };
+        assert_eq!(run(1), run(3));
     }
 
     /// Which NaN comes out is not specified; that one comes out is.

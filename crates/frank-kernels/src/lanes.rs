@@ -6,10 +6,15 @@
 //! the instructions that they name. A closure would stay outside; kernels use loops.
 
 #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+pub(crate) mod amx;
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
 mod avx2;
 #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
 mod avx512;
 mod scalar;
+
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+pub(crate) use avx512::{BesideTiles, TileKernel};
 
 use crate::cpu::Isa;
 
@@ -24,13 +29,24 @@ pub(crate) fn run(isa: Isa, kernel: impl Kernel) {
     #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
     match isa.min(crate::cpu::isa()) {
         // SAFETY: `isa()` found these features on this CPU.
-        Isa::Avx512Vnni => return unsafe { avx512::run(kernel) },
+        Isa::Avx512Vnni | Isa::Amx => return unsafe { avx512::run(kernel) },
         // SAFETY: `isa()` found these features on this CPU.
         Isa::Avx2 => return unsafe { avx2::run(kernel) },
         Isa::Scalar => {}
     }
     let _ = isa;
     kernel.run(scalar::Scalar);
+}
+
+/// Runs `kernel` compiled for AVX-512 beside tile registers.
+///
+/// # Panics
+/// When the CPU has no AVX-512.
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+pub(crate) fn run_beside_tiles(kernel: impl TileKernel) {
+    assert!(crate::cpu::isa() >= Isa::Avx512Vnni, "AVX-512 stands beside tiles");
+    // SAFETY: `isa()` found these features on this CPU.
+    unsafe { avx512::run_beside_tiles(kernel) }
 }
 
 /// An instruction set seen as registers of `N` lanes of 32 bits.
@@ -73,9 +89,10 @@ pub(crate) trait Lanes: Copy {
     /// Each byte, below 16, replaced by that entry of `table`.
     fn lookup(self, table: Self::Words, indices: Self::Words) -> Self::Words;
 
-    /// `start + Σ w a` over unsigned bytes `w` of at most `BITS` bits, 4 to 7, and the activations of each word.
-    fn dot_unsigned<const BITS: u32, const W: usize>(
+    /// `start + Σ w a` over unsigned bytes `w` of at most `bits` bits, 4 to 7, and the activations of each word.
+    fn dot_unsigned<const W: usize>(
         self,
+        bits: u32,
         start: i32,
         w: &[Self::Words; W],
         a: &[[i8; 4]; W],
@@ -112,8 +129,6 @@ pub(crate) trait Lanes: Copy {
     fn mul(self, a: Self::Floats, b: Self::Floats) -> Self::Floats;
     /// `a b + c`, rounded once.
     fn fma(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
-    /// `c - a b`, rounded once.
-    fn neg_fma(self, a: Self::Floats, b: Self::Floats, c: Self::Floats) -> Self::Floats;
 }
 
 /// Four activations as the word that meets a word of weights.
@@ -141,10 +156,7 @@ mod tests {
         fn run<L: Lanes>(self, lanes: L) {
             let (w, a) = ([lanes.splat_byte(self.weight); 8], [[self.a; 4]; 8]);
             let dot = match self.bits {
-                Some(4) => lanes.dot_unsigned::<4, 8>(7, &w, &a),
-                Some(5) => lanes.dot_unsigned::<5, 8>(7, &w, &a),
-                Some(6) => lanes.dot_unsigned::<6, 8>(7, &w, &a),
-                Some(_) => lanes.dot_unsigned::<7, 8>(7, &w, &a),
+                Some(bits) => lanes.dot_unsigned(bits, 7, &w, &a),
                 None => lanes.dot_signed(&w.map(|w| lanes.signed(w)), &a, 32 * i32::from(self.a)),
             };
             self.sums.resize(L::N, 0.0);
@@ -154,7 +166,7 @@ mod tests {
 
     fn check(weight: u8, bits: Option<u32>, expected: i32) {
         for a in [-127, -1, 127] {
-            for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512Vnni] {
+            for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512Vnni, Isa::Amx] {
                 let mut sums = Vec::new();
                 run(isa, Extreme { weight, bits, a, sums: &mut sums });
                 let start = if bits.is_some() { 7 } else { 0 };

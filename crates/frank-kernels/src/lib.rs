@@ -10,6 +10,7 @@
 
 mod activations;
 mod attention;
+mod columns;
 mod cpu;
 mod disjoint;
 mod elementwise;
@@ -17,6 +18,7 @@ mod exp;
 mod lanes;
 mod matmul;
 mod matrix;
+mod measure;
 mod pool;
 mod rope;
 mod weights;
@@ -31,6 +33,7 @@ pub use elementwise::{
 };
 pub use matmul::{Product, matmul};
 pub use matrix::{Matrix, MatrixShape, PackError};
+pub use measure::{SyntheticProduct, read_bandwidth};
 pub use pool::Pool;
 pub use rope::{RopePairs, RopeTable, rope};
 pub use weights::WeightType;

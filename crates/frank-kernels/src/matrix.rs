@@ -5,6 +5,8 @@ use thiserror::Error;
 use crate::activations::Activations;
 use crate::cpu::Isa;
 use crate::weights::decoded;
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+use crate::weights::tiles;
 use crate::weights::{Form, GROUP_ROWS, GroupDots, PackedType, WeightType};
 
 /// Why a matrix cannot be laid out.
@@ -174,7 +176,8 @@ impl<'a> Matrix<'a> {
         self.shape.packed().is_some()
     }
 
-    /// Dots of group `group` with activation rows `first_row ..`, as many as `out` has.
+    /// Dots of group `group` with activation rows `first_row ..`, as many as `out` has. Quantized activations are in the
+    /// order of rows.
     pub(crate) fn dot_group(
         &self,
         isa: Isa,
@@ -186,7 +189,9 @@ impl<'a> Matrix<'a> {
         let (weights, n_in) = (self.group(group), self.shape.n_in);
         let weight_type = self.shape.weight_type;
         match weight_type.form() {
-            Form::Interleaved { dot, .. } => dot(isa, weights, input.quants, first_row, out),
+            Form::Interleaved { dots, .. } => {
+                (dots.rows)(isa, weights, input.quants, first_row, out)
+            }
             Form::Rows { dot } => dot(isa, weights, input.rows(first_row, out.len()), n_in, out),
             Form::Decoded => {
                 let x = input.rows(first_row, out.len());
@@ -195,8 +200,17 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// What makes dots of a group with activations in tiles; `None` for types that do not read quantized ones.
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    pub(crate) fn tile_dot(&self) -> Option<tiles::Dot> {
+        match self.shape.weight_type.form() {
+            Form::Interleaved { dots, .. } => Some(dots.tiles),
+            Form::Rows { .. } | Form::Decoded => None,
+        }
+    }
+
     /// The bytes of a group; the last one of a type that is not interleaved may have fewer rows.
-    fn group(&self, group: usize) -> &'a [u8] {
+    pub(crate) fn group(&self, group: usize) -> &'a [u8] {
         let group_bytes = match self.shape.packed() {
             Some(packed) => packed.group_bytes(self.shape.n_blocks()),
             None => GROUP_ROWS * self.shape.file_row_bytes(),

@@ -1,6 +1,8 @@
 //! Rotary position embedding: a table of angles per batch row, and the rotation of heads.
 
 use crate::cpu::{for_each_isa, isa};
+use crate::elementwise::share_mut;
+use crate::pool::Pool;
 
 /// Cosines and sines of a batch's positions, `[n_rows, n_rot / 2]` each.
 ///
@@ -60,18 +62,22 @@ pub enum RopePairs {
 ///
 /// # Panics
 /// When `x` is not whole rows, or a head is smaller than the table's pairs.
-pub fn rope(x: &mut [f32], head_dim: usize, pairs: RopePairs, table: &RopeTable) {
+pub fn rope(pool: &mut Pool, x: &mut [f32], head_dim: usize, pairs: RopePairs, table: &RopeTable) {
     let n_rows = table.cos.len() / table.n_pairs;
     assert!(2 * table.n_pairs <= head_dim, "{} pairs in heads of {head_dim}", table.n_pairs);
     assert!(x.len().is_multiple_of(n_rows * head_dim), "{} values in {n_rows} rows", x.len());
     let row = x.len() / n_rows;
-    let angles = table.cos.chunks_exact(table.n_pairs).zip(table.sin.chunks_exact(table.n_pairs));
-    for (x, (cos, sin)) in x.chunks_exact_mut(row).zip(angles) {
-        match pairs {
-            RopePairs::Adjacent => rotate_adjacent(isa(), x, head_dim, cos, sin),
-            RopePairs::Halves => rotate_halves(isa(), x, head_dim, cos, sin),
+    share_mut(pool, x, row, &|x, range| {
+        let first = range.start / row * table.n_pairs;
+        let cos = table.cos[first..].chunks_exact(table.n_pairs);
+        let angles = cos.zip(table.sin[first..].chunks_exact(table.n_pairs));
+        for (x, (cos, sin)) in x.chunks_exact_mut(row).zip(angles) {
+            match pairs {
+                RopePairs::Adjacent => rotate_adjacent(isa(), x, head_dim, cos, sin),
+                RopePairs::Halves => rotate_halves(isa(), x, head_dim, cos, sin),
+            }
         }
-    }
+    });
 }
 
 for_each_isa! {
@@ -122,14 +128,14 @@ mod tests {
     #[test]
     fn position_zero_does_not_rotate() {
         let mut x = [1.0, 2.0, 3.0, 4.0];
-        rope(&mut x, 4, RopePairs::Adjacent, &table(&[0]));
+        rope(&mut Pool::new(1), &mut x, 4, RopePairs::Adjacent, &table(&[0]));
         assert_eq!(x, [1.0, 2.0, 3.0, 4.0]);
     }
 
     #[test]
     fn a_quarter_turn_swaps_the_pair_in_each_head_and_leaves_the_rest() {
         let mut x = [1.0, 0.0, 9.0, 9.0, 0.0, 2.0, 9.0, 9.0];
-        rope(&mut x, 4, RopePairs::Adjacent, &table(&[1]));
+        rope(&mut Pool::new(1), &mut x, 4, RopePairs::Adjacent, &table(&[1]));
         let expected = [0.0, 1.0, 9.0, 9.0, -2.0, 0.0, 9.0, 9.0];
         for (x, e) in x.iter().zip(expected) {
             assert!((x - e).abs() < 1e-6, "{x} is not {e}");
@@ -139,8 +145,23 @@ mod tests {
     #[test]
     fn each_row_turns_by_its_own_position() {
         let mut x = [1.0, 0.0, 1.0, 0.0];
-        rope(&mut x, 2, RopePairs::Adjacent, &table(&[2, 4]));
+        rope(&mut Pool::new(1), &mut x, 2, RopePairs::Adjacent, &table(&[2, 4]));
         assert!((x[0] + 1.0).abs() < 1e-6 && (x[2] - 1.0).abs() < 1e-5, "{x:?}");
+    }
+
+    #[test]
+    fn threads_share_rows_without_a_change() {
+        let positions: Vec<u32> = (0..900).collect();
+        let (head_dim, n_head) = (6, 5);
+        let mut table = RopeTable::default();
+        table.fill(&positions, &[1.0, 0.3, 0.01], 1.0);
+        let rotated = |n_threads| {
+            let values = (0u16..).take(900 * head_dim * n_head);
+            let mut x: Vec<f32> = values.map(|i| f32::from(i % 977)).collect();
+            rope(&mut Pool::new(n_threads), &mut x, head_dim, RopePairs::Halves, &table);
+            x
+        };
+        assert_eq!(rotated(1), rotated(3));
     }
 
     #[test]
@@ -150,7 +171,7 @@ mod tests {
         table.fill(&[1], &[quarter, 2.0 * quarter], 0.5);
         // Two heads of five: the fifth value does not rotate. A quarter turn and a half turn, at half the length.
         let mut x = [1.0, 3.0, 0.0, 0.0, 9.0, 0.0, 0.0, 2.0, 4.0, 9.0];
-        rope(&mut x, 5, RopePairs::Halves, &table);
+        rope(&mut Pool::new(1), &mut x, 5, RopePairs::Halves, &table);
         let expected = [0.0, -1.5, 0.5, 0.0, 9.0, -1.0, 0.0, 0.0, -2.0, 9.0];
         for (x, e) in x.iter().zip(expected) {
             assert!((x - e).abs() < 1e-6, "{x} is not {e}");

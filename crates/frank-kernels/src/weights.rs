@@ -21,12 +21,15 @@ mod q5_k;
 mod q6_k;
 mod q8_0;
 mod rows;
+mod scaling;
+#[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+pub(crate) mod tiles;
 
 use frank_gguf::quant::{QuantType, quant_type};
 use frank_gguf::type_id;
 
-use crate::activations::Activations;
 use crate::cpu::Isa;
+use interleaved::InterleavedDots;
 pub(crate) use packed::PackedType;
 
 /// Rows of a group: one per 32-bit lane of a 512-bit register.
@@ -47,8 +50,8 @@ pub(crate) struct WeightKernel {
 /// How the rows of a type lie in memory, and what multiplies them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Form {
-    /// Interleaved in groups of 16; multiplies rows of 8-bit activations, from a first one, as many as the output has.
-    Interleaved { packed: PackedType, dot: fn(Isa, &[u8], &Activations, usize, &mut [GroupDots]) },
+    /// Interleaved in groups of 16; multiplies rows of 8-bit activations.
+    Interleaved { packed: PackedType, dots: InterleavedDots },
     /// As in the file; multiplies rows of f32, `[n_rows, n_in]`.
     Rows { dot: fn(Isa, &[u8], &[f32], usize, &mut [GroupDots]) },
     /// As in the file; decoded by the scalar reference and multiplied as f32.

@@ -78,45 +78,69 @@ pub(super) fn add_values(
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
 fn add_heads<const F16: bool>(v: &[u8], weights: &[[f32; SPAN]], first: usize, out: &mut [f32]) {
-    let head_dim = out.len() / weights.len();
-    let n_valid = v.len() / if F16 { 2 } else { 4 } / head_dim;
-    for (out, weights) in out.chunks_exact_mut(head_dim).zip(weights) {
-        let weights = &weights[first..first + n_valid];
-        let mut column = 0;
-        for out in out.chunks_mut(4 * LANES) {
-            match out.len() / LANES {
-                1 => add_columns::<F16, 1>(v, weights, head_dim, column, out),
-                2 => add_columns::<F16, 2>(v, weights, head_dim, column, out),
-                3 => add_columns::<F16, 3>(v, weights, head_dim, column, out),
-                _ => add_columns::<F16, 4>(v, weights, head_dim, column, out),
-            }
-            column += out.len();
-        }
+    let v = Values::<F16> { v, head_dim: out.len() / weights.len() };
+    match weights.len() {
+        1 => v.add::<1>(weights, first, out),
+        2 => v.add::<2>(weights, first, out),
+        3 => v.add::<3>(weights, first, out),
+        _ => v.add::<4>(weights, first, out),
     }
 }
 
-/// Columns `column ..` of the values; `out` holds `16 C` of them.
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
-fn add_columns<const F16: bool, const C: usize>(
-    v: &[u8],
-    weights: &[f32],
+/// The values of a block that a row attends to, `[n_valid, head_dim]`.
+#[derive(Clone, Copy)]
+struct Values<'a, const F16: bool> {
+    v: &'a [u8],
     head_dim: usize,
-    column: usize,
-    out: &mut [f32],
-) {
-    let (out, _) = out.as_chunks_mut::<LANES>();
-    let mut acc = [_mm512_setzero_ps(); C];
-    for (acc, out) in acc.iter_mut().zip(&*out) {
-        *acc = load_f32x16(out);
-    }
-    for (slot, weight) in weights.iter().enumerate() {
-        let weight = _mm512_set1_ps(*weight);
-        for (c, acc) in acc.iter_mut().enumerate() {
-            *acc =
-                _mm512_fmadd_ps(weight, load::<F16>(v, slot * head_dim + column + c * LANES), *acc);
+}
+
+impl<const F16: bool> Values<'_, F16> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn add<const H: usize>(self, weights: &[[f32; SPAN]], first: usize, out: &mut [f32]) {
+        let n_valid = self.v.len() / if F16 { 2 } else { 4 } / self.head_dim;
+        let weights: [&[f32]; H] = std::array::from_fn(|h| &weights[h][first..first + n_valid]);
+        for column in (0..self.head_dim).step_by(4 * LANES) {
+            match (self.head_dim - column) / LANES {
+                1 => self.add_columns::<H, 1>(&weights, column, out),
+                2 => self.add_columns::<H, 2>(&weights, column, out),
+                3 => self.add_columns::<H, 3>(&weights, column, out),
+                _ => self.add_columns::<H, 4>(&weights, column, out),
+            }
         }
     }
-    for (out, acc) in out.iter_mut().zip(acc) {
-        store_f32x16(out, acc);
+
+    /// `16 C` columns from `column` on, each value widened once for all heads.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+    fn add_columns<const H: usize, const C: usize>(
+        self,
+        weights: &[&[f32]; H],
+        column: usize,
+        out: &mut [f32],
+    ) {
+        let mut acc = [[_mm512_setzero_ps(); C]; H];
+        for (acc, out) in acc.iter_mut().zip(out.chunks_exact(self.head_dim)) {
+            let (out, _) = out[column..].as_chunks();
+            for (acc, out) in acc.iter_mut().zip(out) {
+                *acc = load_f32x16(out);
+            }
+        }
+        for slot in 0..weights[0].len() {
+            let mut values = [_mm512_setzero_ps(); C];
+            for (c, value) in values.iter_mut().enumerate() {
+                *value = load::<F16>(self.v, slot * self.head_dim + column + c * LANES);
+            }
+            for (acc, weights) in acc.iter_mut().zip(weights) {
+                let weight = _mm512_set1_ps(weights[slot]);
+                for (acc, value) in acc.iter_mut().zip(values) {
+                    *acc = _mm512_fmadd_ps(weight, value, *acc);
+                }
+            }
+        }
+        for (acc, out) in acc.iter().zip(out.chunks_exact_mut(self.head_dim)) {
+            let (out, _) = out[column..].as_chunks_mut();
+            for (acc, out) in acc.iter().zip(out) {
+                store_f32x16(out, *acc);
+            }
+        }
     }
 }

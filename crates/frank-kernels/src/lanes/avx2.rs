@@ -4,11 +4,10 @@ use std::arch::x86_64::{
     __m128i, __m256, __m256i, _mm_cvtsi32_si128, _mm_loadl_epi64, _mm_loadu_si128, _mm256_abs_epi8,
     _mm256_add_epi16, _mm256_add_epi32, _mm256_and_si256, _mm256_broadcastsi128_si256,
     _mm256_castsi256_ps, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtepu16_epi32,
-    _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_fnmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_max_epi32, _mm256_mul_ps, _mm256_or_si256,
-    _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_epi8, _mm256_sign_epi8,
-    _mm256_sll_epi32, _mm256_slli_epi32, _mm256_sra_epi32, _mm256_srl_epi32, _mm256_storeu_ps,
-    _mm256_sub_epi32,
+    _mm256_cvtph_ps, _mm256_fmadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_maddubs_epi16, _mm256_max_epi32, _mm256_mul_ps, _mm256_or_si256, _mm256_set1_epi16,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_shuffle_epi8, _mm256_sign_epi8, _mm256_sll_epi32,
+    _mm256_slli_epi32, _mm256_sra_epi32, _mm256_srl_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
 };
 
 use super::{Kernel, Lanes, word};
@@ -132,17 +131,18 @@ impl Lanes for Avx2 {
         unsafe { _mm256_shuffle_epi8(table, indices) }
     }
 
-    /// A sum of two products is below `2^(BITS + 8)` in size: for 4 bits the 16-bit sums of eight words fit, for each
+    /// A sum of two products is below `2^(bits + 8)` in size: for 4 bits the 16-bit sums of eight words fit, for each
     /// further bit those of half as many. Exact, for nothing is saturated.
     #[inline(always)]
-    fn dot_unsigned<const BITS: u32, const W: usize>(
+    fn dot_unsigned<const W: usize>(
         self,
+        bits: u32,
         start: i32,
         w: &[__m256i; W],
         a: &[[i8; 4]; W],
     ) -> __m256i {
-        const { assert!(BITS >= 4 && BITS <= 7, "sums of two products fit in 16 bits") };
-        let at_once = 8 >> (BITS - 4);
+        assert!((4..=7).contains(&bits), "sums of two products fit in 16 bits");
+        let at_once = 8 >> (bits - 4);
         let mut sum = self.splat_word(start.cast_unsigned());
         let mut i = 0;
         while i < W {
@@ -266,11 +266,5 @@ impl Lanes for Avx2 {
     fn fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
         // SAFETY: `self` says that the CPU has FMA.
         unsafe { _mm256_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn neg_fma(self, a: __m256, b: __m256, c: __m256) -> __m256 {
-        // SAFETY: `self` says that the CPU has FMA.
-        unsafe { _mm256_fnmadd_ps(a, b, c) }
     }
 }

@@ -4,22 +4,38 @@ use std::arch::x86_64::{
     __m128i, __m256i, __m512, __m512i, _mm_cvtsi32_si128, _mm_loadu_si128, _mm256_loadu_si256,
     _mm512_add_epi32, _mm512_and_si512, _mm512_broadcast_i32x4, _mm512_castsi512_ps,
     _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32, _mm512_cvtepu16_epi32, _mm512_cvtph_ps,
-    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_fnmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_max_epi32, _mm512_mul_ps, _mm512_or_si512, _mm512_set1_epi32, _mm512_set1_ps,
-    _mm512_shuffle_epi8, _mm512_sll_epi32, _mm512_slli_epi32, _mm512_sra_epi32, _mm512_srl_epi32,
-    _mm512_storeu_ps, _mm512_sub_epi32, _mm512_xor_si512,
+    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_max_epi32,
+    _mm512_mul_ps, _mm512_or_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_shuffle_epi8,
+    _mm512_sll_epi32, _mm512_slli_epi32, _mm512_sra_epi32, _mm512_srl_epi32, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_epi8, _mm512_sub_epi32, _mm512_xor_si512,
 };
 
 use super::{Kernel, Lanes, word};
 
-/// Says that the CPU has AVX-512 F, BW, DQ, VL and VNNI: only [`run`] makes one.
+/// Says that the CPU has AVX-512 F, BW, DQ, VL and VNNI: only the functions below make one. `TILES` says that tile
+/// registers make the dots of signed bytes, which take them as they are.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Avx512(());
+pub(crate) struct Avx512<const TILES: bool>(());
+
+/// Lanes beside tile registers.
+pub(crate) type BesideTiles = Avx512<true>;
+
+/// A kernel that multiplies with tile registers and has its floats in these lanes.
+pub(crate) trait TileKernel {
+    /// The body; `#[inline(always)]`.
+    fn run(self, lanes: BesideTiles);
+}
 
 /// Runs `kernel` compiled for AVX-512.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
 pub(super) fn run(kernel: impl Kernel) {
-    kernel.run(Avx512(()));
+    kernel.run(Avx512::<false>(()));
+}
+
+/// As [`run`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
+pub(super) fn run_beside_tiles(kernel: impl TileKernel) {
+    kernel.run(Avx512::<true>(()));
 }
 
 #[inline(always)]
@@ -29,7 +45,7 @@ fn load_128(bytes: &[u8], offset: usize) -> __m128i {
     unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
 }
 
-impl Avx512 {
+impl<const TILES: bool> Avx512<TILES> {
     #[inline(always)]
     fn load_256(self, bytes: &[u8], offset: usize) -> __m256i {
         let bytes: &[u8] = &bytes[offset..offset + 32];
@@ -50,7 +66,23 @@ impl Avx512 {
     }
 }
 
-impl Lanes for Avx512 {
+impl BesideTiles {
+    /// Each byte less `less`.
+    #[inline(always)]
+    pub(crate) fn less(self, bytes: __m512i, less: u8) -> __m512i {
+        // SAFETY: `self` says that the CPU has AVX-512 BW.
+        unsafe { _mm512_sub_epi8(bytes, self.splat_byte(less)) }
+    }
+
+    /// Writes the words of a register.
+    #[inline(always)]
+    pub(crate) fn store_words(self, to: &mut [u8; 64], words: __m512i) {
+        // SAFETY: the array has 64 bytes, and `self` says that the CPU has AVX-512.
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), words) }
+    }
+}
+
+impl<const TILES: bool> Lanes for Avx512<TILES> {
     const N: usize = 16;
     const TILE_ROWS_MAX: usize = 8;
     type Words = __m512i;
@@ -125,8 +157,9 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn dot_unsigned<const BITS: u32, const W: usize>(
+    fn dot_unsigned<const W: usize>(
         self,
+        _bits: u32,
         start: i32,
         w: &[__m512i; W],
         a: &[[i8; 4]; W],
@@ -138,6 +171,9 @@ impl Lanes for Avx512 {
     /// bit), and `128 Σ a` is taken off again: exact in integers.
     #[inline(always)]
     fn signed(self, bytes: __m512i) -> __m512i {
+        if TILES {
+            return bytes;
+        }
         let sign = self.splat_byte(0x80);
         // SAFETY: `self` says that the CPU has AVX-512.
         unsafe { _mm512_xor_si512(bytes, sign) }
@@ -145,6 +181,7 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     fn dot_signed<const W: usize>(self, w: &[__m512i; W], a: &[[i8; 4]; W], sum_a: i32) -> __m512i {
+        const { assert!(!TILES, "beside tiles signed bytes are not moved up") };
         self.dot(-128 * sum_a, w, a)
     }
 
@@ -228,11 +265,5 @@ impl Lanes for Avx512 {
     fn fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
         // SAFETY: `self` says that the CPU has AVX-512.
         unsafe { _mm512_fmadd_ps(a, b, c) }
-    }
-
-    #[inline(always)]
-    fn neg_fma(self, a: __m512, b: __m512, c: __m512) -> __m512 {
-        // SAFETY: `self` says that the CPU has AVX-512.
-        unsafe { _mm512_fnmadd_ps(a, b, c) }
     }
 }

@@ -118,8 +118,9 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
-    fn dot_unsigned<const BITS: u32, const W: usize>(
+    fn dot_unsigned<const W: usize>(
         self,
+        _bits: u32,
         start: i32,
         w: &[[u32; N]; W],
         a: &[[i8; 4]; W],
@@ -203,10 +204,5 @@ impl Lanes for Scalar {
             out[i] = a[i].mul_add(b[i], c[i]);
         }
         out
-    }
-
-    #[inline(always)]
-    fn neg_fma(self, a: [f32; N], b: [f32; N], c: [f32; N]) -> [f32; N] {
-        self.fma(a.map(|a| -a), b, c)
     }
 }

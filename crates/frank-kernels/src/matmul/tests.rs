@@ -126,7 +126,7 @@ impl Case {
     fn check(&self, x: &[f32], tolerance: f64) {
         let (n_in, n_out) = (self.shape.n_in(), self.shape.n_out());
         let values = self.values();
-        for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512Vnni] {
+        for isa in [Isa::Scalar, Isa::Avx2, Isa::Avx512Vnni, Isa::Amx] {
             let out = self.run(isa, 2, x);
             for (x, out) in x.chunks(n_in).zip(out.chunks(n_out)) {
                 for (n, (row, got)) in values.chunks(n_in).zip(out).enumerate() {
@@ -275,6 +275,7 @@ proptest! {
             let scalar = bits(&case.run(Isa::Scalar, 1, &x));
             prop_assert_eq!(&scalar, &bits(&case.run(Isa::Avx2, 2, &x)), "{} avx2", quant.layout.name);
             prop_assert_eq!(&scalar, &bits(&case.run(Isa::Avx512Vnni, 2, &x)), "{} avx512", quant.layout.name);
+            prop_assert_eq!(&scalar, &bits(&case.run(Isa::Amx, 2, &x)), "{} amx", quant.layout.name);
             let last = &x[(n_rows - 1) * n_in..];
             prop_assert_eq!(&scalar[(n_rows - 1) * n_out..], &bits(&case.run(isa(), 1, last))[..], "{} alone", quant.layout.name);
         }
@@ -298,6 +299,7 @@ proptest! {
                 let scalar = bits(&case.run(Isa::Scalar, 1, x));
                 prop_assert_eq!(&scalar, &bits(&case.run(Isa::Avx2, 1, x)), "{} avx2", quant.layout.name);
                 prop_assert_eq!(&scalar, &bits(&case.run(Isa::Avx512Vnni, 1, x)), "{} avx512", quant.layout.name);
+                prop_assert_eq!(&scalar, &bits(&case.run(Isa::Amx, 1, x)), "{} amx", quant.layout.name);
             }
         }
     }

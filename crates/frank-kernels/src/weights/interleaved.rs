@@ -1,10 +1,12 @@
 //! Dots of interleaved weights with 8-bit activations: the loops over a group that all types share.
 //!
-//! An output is one chain of fused multiply-adds in block order within one lane, the same for one row or many.
+//! An output is one chain of fused multiply-adds in block order within one lane, the same for one row or many, and the
+//! same whether integer dots come from vector registers or from tiles: they are exact.
 
 use std::marker::PhantomData;
 
 use super::packed::{PackedType, WORD};
+use super::scaling::Scaling;
 use super::{Form, GROUP_ROWS, GroupDots, WeightKernel};
 use crate::activations::{Activations, QUANT_BLOCK, QuantBlock};
 use crate::cpu::Isa;
@@ -14,26 +16,39 @@ use crate::lanes::{self, Kernel, Lanes};
 pub(crate) trait Interleaved {
     /// Its geometry.
     const PACKED: PackedType;
+    /// What the quants are that [`Interleaved::unpack`] gives.
+    const QUANTS: Quants;
+    /// What dots are multiplied with.
+    type Scaling: Scaling;
 
-    /// Adds to `acc` the dots of a block of `N` weight rows with the blocks of `R` activation rows, as many as the
-    /// weights have values for. `#[inline(always)]`.
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    );
+    /// Gives `parts` each 32 values of a block of `N` weight rows, in order. `#[inline(always)]`.
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Self::Scaling>);
+}
+
+/// What the bytes of unpacked quants mean.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Quants {
+    /// Unsigned, of 4 to 7 `bits` at most; a quant is that number less `less`.
+    Unsigned { bits: u32, less: u8 },
+    /// Signed, made by [`Lanes::signed`].
+    Signed,
+}
+
+/// What takes the parts of a block: 32 values of each of `N` weight rows.
+pub(crate) trait Parts<L: Lanes, S: Scaling> {
+    /// Takes part `i`. `#[inline(always)]`.
+    fn add(&mut self, lanes: L, i: usize, q: &[L::Words; 8], scales: S::Of<L>);
 }
 
 /// One block of `N` rows of a group.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block<'a> {
     /// `[words, 16]`.
-    words: &'a [u8],
+    pub(super) words: &'a [u8],
     /// `[scales, 16]`.
-    scales: &'a [u8],
+    pub(super) scales: &'a [u8],
     /// The row in the first lane.
-    first_row: usize,
+    pub(super) first_row: usize,
 }
 
 impl Block<'_> {
@@ -96,24 +111,27 @@ pub(crate) fn high_nibbles<L: Lanes>(lanes: L, packed: L::Words) -> L::Words {
     low_nibbles(lanes, lanes.shr(packed, 4))
 }
 
-/// `acc = fma(d * s, dot, acc)` for weights of scale `d` and activations of scale `s`.
-#[inline(always)]
-pub(crate) fn add_scaled<L: Lanes>(
-    lanes: L,
-    acc: &mut L::Floats,
-    d: L::Floats,
-    s: f32,
-    dot: L::Words,
-) {
-    *acc = lanes.fma(lanes.mul(d, lanes.splat(s)), lanes.to_floats(dot), *acc);
-}
-
 /// The kernel of a type in the table.
 pub(crate) const fn kernel<T: Interleaved>(type_id: u32) -> WeightKernel {
-    WeightKernel { type_id, form: Form::Interleaved { packed: T::PACKED, dot: dot::<T> } }
+    let dots = InterleavedDots {
+        rows: dot::<T>,
+        #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+        tiles: super::tiles::dot::<T>,
+    };
+    WeightKernel { type_id, form: Form::Interleaved { packed: T::PACKED, dots } }
 }
 
-/// Dots of a group's 16 rows with rows `first_row ..` of `activations`, as many as `out` has.
+/// What multiplies an interleaved type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InterleavedDots {
+    /// Dots of a group's 16 rows with rows of activations in the order of rows, from a first one, as many as the
+    /// output has.
+    pub(crate) rows: fn(Isa, &[u8], &Activations, usize, &mut [GroupDots]),
+    /// The same with activations in tiles.
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    pub(crate) tiles: super::tiles::Dot,
+}
+
 fn dot<T: Interleaved>(
     isa: Isa,
     group: &[u8],
@@ -122,6 +140,62 @@ fn dot<T: Interleaved>(
     out: &mut [GroupDots],
 ) {
     lanes::run(isa, Dot::<T> { group, activations, first_row, out, weights: PhantomData });
+}
+
+/// Parts that meet `R` rows of activations at once.
+struct Multiplied<'a, T, L: Lanes, const R: usize> {
+    /// The blocks of each row, as many as the weights' block has parts.
+    rows: &'a [&'a [QuantBlock]; R],
+    acc: &'a mut [L::Floats; R],
+    weights: PhantomData<T>,
+}
+
+impl<T: Interleaved, L: Lanes, const R: usize> Parts<L, T::Scaling> for Multiplied<'_, T, L, R> {
+    #[inline(always)]
+    fn add(
+        &mut self,
+        lanes: L,
+        i: usize,
+        q: &[L::Words; 8],
+        scales: <T::Scaling as Scaling>::Of<L>,
+    ) {
+        for (acc, row) in self.acc.iter_mut().zip(self.rows) {
+            let a = &row[i];
+            let dots = if T::Scaling::HALVES {
+                half_dots::<T, L>(lanes, q, a)
+            } else {
+                [whole_dot::<T, L>(lanes, q, a); 2]
+            };
+            *acc = T::Scaling::add(lanes, &scales, dots, a, *acc);
+        }
+    }
+}
+
+#[inline(always)]
+fn whole_dot<T: Interleaved, L: Lanes>(lanes: L, q: &[L::Words; 8], a: &QuantBlock) -> L::Words {
+    match T::QUANTS {
+        Quants::Signed => lanes.dot_signed(q, &a.quants, a.sum()),
+        Quants::Unsigned { bits, less } => {
+            lanes.dot_unsigned(bits, -i32::from(less) * a.sum(), q, &a.quants)
+        }
+    }
+}
+
+#[inline(always)]
+fn half_dots<T: Interleaved, L: Lanes>(
+    lanes: L,
+    q: &[L::Words; 8],
+    a: &QuantBlock,
+) -> [L::Words; 2] {
+    let (q, _) = q.as_chunks::<4>();
+    let [(a0, sum0), (a1, sum1)] = a.halves();
+    match T::QUANTS {
+        Quants::Signed => [lanes.dot_signed(&q[0], a0, sum0), lanes.dot_signed(&q[1], a1, sum1)],
+        Quants::Unsigned { bits, less } => [
+            lanes.dot_unsigned(bits, -i32::from(less) * sum0, &q[0], a0),
+            lanes.dot_unsigned(bits, -i32::from(less) * sum1, &q[1], a1),
+        ],
+    }
 }
 
 struct Dot<'a, T> {
@@ -169,7 +243,9 @@ impl<T: Interleaved> Dot<'_, T> {
                 for row in &mut blocks {
                     *row = &row[block * per_block..][..per_block];
                 }
-                T::add_block(lanes, Block { words, scales, first_row }, &blocks, &mut acc);
+                let mut parts =
+                    Multiplied { rows: &blocks, acc: &mut acc, weights: PhantomData::<T> };
+                T::unpack(lanes, Block { words, scales, first_row }, &mut parts);
             }
             for (out, acc) in out.iter_mut().zip(acc) {
                 lanes.store(&mut out[first_row..], acc);

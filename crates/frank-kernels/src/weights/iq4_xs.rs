@@ -6,11 +6,11 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, add_scaled};
+use super::interleaved::{Block, Interleaved, Parts, Quants};
 use super::iq4_nl::{STEPS, looked_up};
 use super::packed::PackedType;
+use super::scaling::Scaled;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Iq4Xs>(type_id::IQ4_XS);
@@ -21,14 +21,11 @@ impl Interleaved for Iq4Xs {
     /// Raw block: d (f16), the upper two bits of all scales as 16 bits, a word of their lower four, then for each 32
     /// values the nibbles of IQ4_NL.
     const PACKED: PackedType = PackedType::with_f16s(256, 2, 33);
+    const QUANTS: Quants = Quants::Signed;
+    type Scaling = Scaled;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Scaled>) {
         let d = weights.f16s(lanes, 0);
         let (mut lower, mut upper) = (weights.word(lanes, 0), weights.u16s(lanes, 1));
         for group in 0..8 {
@@ -39,10 +36,7 @@ impl Interleaved for Iq4Xs {
             (lower, upper) = (lanes.shr(lower, 4), lanes.shr(upper, 2));
             let scale = lanes.mul(d, less_32(lanes, scale));
             let q = looked_up(lanes, weights, 1 + 4 * group, &STEPS);
-            for (acc, row) in acc.iter_mut().zip(rows) {
-                let a = &row[group];
-                add_scaled(lanes, acc, scale, a.scale, lanes.dot_signed(&q, &a.quants, a.sum()));
-            }
+            parts.add(lanes, group, &q, [scale]);
         }
     }
 }

@@ -5,11 +5,11 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, add_scaled};
+use super::interleaved::{Block, Interleaved, Parts, Quants};
 use super::iq4_nl::looked_up;
 use super::packed::{Order, PackedType};
+use super::scaling::Scaled;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Mxfp4>(type_id::MXFP4);
@@ -23,18 +23,12 @@ impl Interleaved for Mxfp4 {
     /// Raw block: e (one byte), then floats as the nibbles of Q4_0.
     const PACKED: PackedType =
         PackedType { values: 32, words: 4, scales: 1, scale_bytes: 1, order: Order::ScalesFirst };
+    const QUANTS: Quants = Quants::Signed;
+    type Scaling = Scaled;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Scaled>) {
         let (q, d) = (looked_up(lanes, weights, 0, &DOUBLED), weights.e8m0_halves(lanes));
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let a = &row[0];
-            add_scaled(lanes, acc, d, a.scale, lanes.dot_signed(&q, &a.quants, a.sum()));
-        }
+        parts.add(lanes, 0, &q, [d]);
     }
 }

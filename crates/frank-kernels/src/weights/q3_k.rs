@@ -7,11 +7,11 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved};
+use super::interleaved::{Block, Interleaved, Parts, Quants};
 use super::iq4_xs::less_32;
 use super::packed::{Order, PackedType};
+use super::scaling::Halves;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q3K>(type_id::Q3_K);
@@ -29,14 +29,11 @@ impl Interleaved for Q3K {
     /// then d (f16).
     const PACKED: PackedType =
         PackedType { order: Order::WordsFirst, ..PackedType::with_f16s(256, 1, 27) };
+    const QUANTS: Quants = Quants::Unsigned { bits: 4, less: 4 };
+    type Scaling = Halves;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Halves>) {
         let d = weights.f16s(lanes, 0);
         let scales: [L::Words; 3] = weights.words(lanes, SCALES);
         let mut upper: [L::Words; 8] = weights.words(lanes, 0);
@@ -49,18 +46,9 @@ impl Interleaved for Q3K {
                     *q = lanes.or(lanes.and(*q, lanes.splat_byte(3)), high);
                     (*lower, *upper) = (lanes.shr(*lower, 2), lanes.shr(*upper, 1));
                 }
-                let (q, _) = q.as_chunks::<4>();
                 let first = 8 * half + 2 * group;
                 let (sc0, sc1) = (scale(lanes, &scales, first), scale(lanes, &scales, first + 1));
-                for (acc, row) in acc.iter_mut().zip(rows) {
-                    let a = &row[4 * half + group];
-                    let [(a0, sum0), (a1, sum1)] = a.halves();
-                    let dot0 = lanes.dot_unsigned::<4, 4>(-4 * sum0, &q[0], a0);
-                    let dot1 = lanes.dot_unsigned::<4, 4>(-4 * sum1, &q[1], a1);
-                    let t = lanes.mul(sc0, lanes.to_floats(dot0));
-                    let t = lanes.fma(sc1, lanes.to_floats(dot1), t);
-                    *acc = lanes.fma(lanes.mul(d, lanes.splat(a.scale)), t, *acc);
-                }
+                parts.add(lanes, 4 * half + group, &q, [d, sc0, sc1]);
             }
         }
     }

@@ -5,10 +5,10 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, add_scaled};
+use super::interleaved::{Block, Interleaved, Parts, Quants};
 use super::packed::PackedType;
+use super::scaling::Shifted;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q4_1>(type_id::Q4_1);
@@ -18,21 +18,13 @@ struct Q4_1;
 impl Interleaved for Q4_1 {
     /// Raw block: d, m (f16), then byte `j` holds value `j` in its low and value `j + 16` in its high half.
     const PACKED: PackedType = PackedType::with_f16s(32, 2, 4);
+    const QUANTS: Quants = Quants::Unsigned { bits: 4, less: 0 };
+    type Scaling = Shifted;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Shifted>) {
         let q = weights.nibbles(lanes, 0);
         let (d, m) = (weights.f16s(lanes, 0), weights.f16s(lanes, 1));
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let a = &row[0];
-            let dot = lanes.dot_unsigned::<4, 8>(0, &q, &a.quants);
-            add_scaled(lanes, acc, d, a.scale, dot);
-            *acc = lanes.fma(m, lanes.splat(a.offset), *acc);
-        }
+        parts.add(lanes, 0, &q, [d, m]);
     }
 }

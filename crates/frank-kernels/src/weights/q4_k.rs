@@ -6,10 +6,10 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, add_scaled, high_nibbles, low_nibbles};
+use super::interleaved::{Block, Interleaved, Parts, Quants, high_nibbles, low_nibbles};
 use super::packed::PackedType;
+use super::scaling::Shifted;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q4K>(type_id::Q4_K);
@@ -23,14 +23,11 @@ impl Interleaved for Q4K {
     /// Raw block: d, dmin (f16), three words of scales and minimums, then for each 64 values eight words whose low
     /// halves of bytes are the first 32 and whose high halves the other 32.
     const PACKED: PackedType = PackedType::with_f16s(256, 2, 35);
+    const QUANTS: Quants = Quants::Unsigned { bits: 4, less: 0 };
+    type Scaling = Shifted;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Shifted>) {
         let scales = Scales::new(lanes, weights);
         for pair in 0..4 {
             let mut q: [L::Words; 8] = weights.words(lanes, QUANTS + 8 * pair);
@@ -39,8 +36,8 @@ impl Interleaved for Q4K {
                 *high = high_nibbles(lanes, *q);
                 *q = low_nibbles(lanes, *q);
             }
-            scales.add::<4, R>(lanes, 2 * pair, &q, rows, acc);
-            scales.add::<4, R>(lanes, 2 * pair + 1, &high, rows, acc);
+            parts.add(lanes, 2 * pair, &q, scales.of(lanes, 2 * pair));
+            parts.add(lanes, 2 * pair + 1, &high, scales.of(lanes, 2 * pair + 1));
         }
     }
 }
@@ -51,7 +48,8 @@ impl Interleaved for Q4K {
 /// the lower four bits of those of the others, whose upper two are the upper two of bytes 0 to 7.
 pub(super) struct Scales<L: Lanes> {
     d: L::Floats,
-    dmin: L::Floats,
+    /// `-dmin`.
+    less_dmin: L::Floats,
     /// Byte `i % 4` of word `i / 4` belongs to group `i`.
     scales: [L::Words; 2],
     minimums: [L::Words; 2],
@@ -69,30 +67,18 @@ impl<L: Lanes> Scales<L> {
             lanes.or(high_nibbles(lanes, rest), lanes.and(lanes.shr(minimums, 2), upper));
         Self {
             d: weights.f16s(lanes, 0),
-            dmin: weights.f16s(lanes, 1),
+            less_dmin: lanes.mul(weights.f16s(lanes, 1), lanes.splat(-1.0)),
             scales: [lanes.and(scales, six_bits), last_scales],
             minimums: [lanes.and(minimums, six_bits), last_minimums],
         }
     }
 
-    /// Adds the dots of group `i`, whose quants `q` have at most `BITS` bits.
+    /// Scale and minimum of group `i`.
     #[inline(always)]
-    pub(super) fn add<const BITS: u32, const R: usize>(
-        &self,
-        lanes: L,
-        i: usize,
-        q: &[L::Words; 8],
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    pub(super) fn of(&self, lanes: L, i: usize) -> [L::Floats; 2] {
         let d = lanes.mul(self.d, byte(lanes, self.scales[i / 4], i % 4));
-        let m = lanes.mul(self.dmin, byte(lanes, self.minimums[i / 4], i % 4));
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let a = &row[i];
-            let dot = lanes.dot_unsigned::<BITS, 8>(0, q, &a.quants);
-            add_scaled(lanes, acc, d, a.scale, dot);
-            *acc = lanes.neg_fma(m, lanes.splat(a.offset), *acc);
-        }
+        let m = lanes.mul(self.less_dmin, byte(lanes, self.minimums[i / 4], i % 4));
+        [d, m]
     }
 }
 

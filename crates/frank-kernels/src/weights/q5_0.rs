@@ -4,10 +4,10 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, add_scaled};
+use super::interleaved::{Block, Interleaved, Parts, Quants};
 use super::packed::PackedType;
+use super::scaling::Scaled;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q5_0>(type_id::Q5_0);
@@ -17,20 +17,13 @@ struct Q5_0;
 impl Interleaved for Q5_0 {
     /// Raw block: d (f16), the fifth bits of all values, then the nibbles of Q4_0.
     const PACKED: PackedType = PackedType::with_f16s(32, 1, 5);
+    const QUANTS: Quants = Quants::Unsigned { bits: 5, less: 16 };
+    type Scaling = Scaled;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Scaled>) {
         let (q, d) = (five_bits(lanes, weights), weights.f16s(lanes, 0));
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let a = &row[0];
-            let dot = lanes.dot_unsigned::<5, 8>(-16 * a.sum(), &q, &a.quants);
-            add_scaled(lanes, acc, d, a.scale, dot);
-        }
+        parts.add(lanes, 0, &q, [d]);
     }
 }
 

@@ -5,11 +5,11 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, high_nibbles, low_nibbles};
+use super::interleaved::{Block, Interleaved, Parts, Quants, high_nibbles, low_nibbles};
 use super::packed::PackedType;
 use super::q4_k::Scales;
+use super::scaling::Shifted;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q5K>(type_id::Q5_K);
@@ -25,14 +25,11 @@ impl Interleaved for Q5K {
     /// Raw block: the scales of Q4_K, 32 bytes of fifth bits, then the quants of Q4_K. Value `j` of group `i` has its
     /// fifth bit at bit `i` of byte `j`.
     const PACKED: PackedType = PackedType::with_f16s(256, 2, 43);
+    const QUANTS: Quants = Quants::Unsigned { bits: 5, less: 0 };
+    type Scaling = Shifted;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Shifted>) {
         let scales = Scales::new(lanes, weights);
         let sixteen = lanes.splat_byte(16);
         for half in 0..2 {
@@ -52,8 +49,8 @@ impl Interleaved for Q5K {
                     *q = lanes.or(low_nibbles(lanes, *q), lanes.and(*bits, sixteen));
                     *bits = lanes.shr(next, 1);
                 }
-                scales.add::<5, R>(lanes, 2 * pair, &q, rows, acc);
-                scales.add::<5, R>(lanes, 2 * pair + 1, &high, rows, acc);
+                parts.add(lanes, 2 * pair, &q, scales.of(lanes, 2 * pair));
+                parts.add(lanes, 2 * pair + 1, &high, scales.of(lanes, 2 * pair + 1));
             }
         }
     }

@@ -7,10 +7,10 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, high_nibbles, low_nibbles};
+use super::interleaved::{Block, Interleaved, Parts, Quants, high_nibbles, low_nibbles};
 use super::packed::{Order, PackedType};
+use super::scaling::Halves;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q6K>(type_id::Q6_K);
@@ -29,14 +29,11 @@ impl Interleaved for Q6K {
     /// upper bits at bit `2 i` of each byte.
     const PACKED: PackedType =
         PackedType { order: Order::WordsFirst, ..PackedType::with_f16s(256, 1, 52) };
+    const QUANTS: Quants = Quants::Unsigned { bits: 6, less: 32 };
+    type Scaling = Halves;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Halves>) {
         let d = weights.f16s(lanes, 0);
         let upper = lanes.splat_byte(0x30);
         for half in 0..2 {
@@ -50,18 +47,9 @@ impl Interleaved for Q6K {
                     *q = lanes.or(lower, lanes.and(lanes.shl(*bits, 4), upper));
                     *bits = lanes.shr(*bits, 2);
                 }
-                let (q, _) = q.as_chunks::<4>();
                 let first = signed_byte(lanes, scales[group / 2], 2 * (group % 2));
                 let second = signed_byte(lanes, scales[group / 2], 2 * (group % 2) + 1);
-                for (acc, row) in acc.iter_mut().zip(rows) {
-                    let a = &row[4 * half + group];
-                    let [(a0, sum0), (a1, sum1)] = a.halves();
-                    let dot0 = lanes.dot_unsigned::<6, 4>(-32 * sum0, &q[0], a0);
-                    let dot1 = lanes.dot_unsigned::<6, 4>(-32 * sum1, &q[1], a1);
-                    let t = lanes.mul(first, lanes.to_floats(dot0));
-                    let t = lanes.fma(second, lanes.to_floats(dot1), t);
-                    *acc = lanes.fma(lanes.mul(d, lanes.splat(a.scale)), t, *acc);
-                }
+                parts.add(lanes, 4 * half + group, &q, [d, first, second]);
             }
         }
     }

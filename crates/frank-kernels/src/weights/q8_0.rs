@@ -4,10 +4,10 @@
 
 use frank_gguf::type_id;
 
-use super::interleaved::{Block, Interleaved, add_scaled};
+use super::interleaved::{Block, Interleaved, Parts, Quants};
 use super::packed::PackedType;
+use super::scaling::Scaled;
 use super::{WeightKernel, interleaved};
-use crate::activations::QuantBlock;
 use crate::lanes::Lanes;
 
 pub(crate) const KERNEL: WeightKernel = interleaved::kernel::<Q8_0>(type_id::Q8_0);
@@ -17,22 +17,16 @@ struct Q8_0;
 impl Interleaved for Q8_0 {
     /// Raw block: d (f16), then 32 signed bytes.
     const PACKED: PackedType = PackedType::with_f16s(32, 1, 8);
+    const QUANTS: Quants = Quants::Signed;
+    type Scaling = Scaled;
 
     #[inline(always)]
-    fn add_block<L: Lanes, const R: usize>(
-        lanes: L,
-        weights: Block<'_>,
-        rows: &[&[QuantBlock]; R],
-        acc: &mut [L::Floats; R],
-    ) {
+    fn unpack<L: Lanes>(lanes: L, weights: Block<'_>, parts: &mut impl Parts<L, Scaled>) {
         let mut q: [L::Words; 8] = weights.words(lanes, 0);
         for q in &mut q {
             *q = lanes.signed(*q);
         }
         let d = weights.f16s(lanes, 0);
-        for (acc, row) in acc.iter_mut().zip(rows) {
-            let a = &row[0];
-            add_scaled(lanes, acc, d, a.scale, lanes.dot_signed(&q, &a.quants, a.sum()));
-        }
+        parts.add(lanes, 0, &q, [d]);
     }
 }
