@@ -25,13 +25,13 @@ pub struct Arch {
 }
 
 /// Loads a model of one family.
-type Load = fn(&ModelFile, LoadOptions) -> Result<Box<dyn Model>, LoadError>;
+type Load = fn(&ModelFile, &LoadOptions) -> Result<Box<dyn Model>, LoadError>;
 
 /// All families that can be loaded.
 pub static ARCHS: &[Arch] = &[gemma3::ARCH, llama::ARCH, qwen2::ARCH, qwen3::ARCH];
 
 /// Sizes that the plan gave.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
     /// Threads that compute.
     pub n_threads: usize,
@@ -39,8 +39,8 @@ pub struct LoadOptions {
     pub n_rows_max: usize,
     /// Rows of a step at most whose logits are wanted.
     pub n_outputs_max: usize,
-    /// Blocks of the KV cache.
-    pub kv_blocks: u32,
+    /// KV blocks of each group of layers, in the plan's order.
+    pub kv_blocks: Vec<u32>,
     /// How keys and values are stored.
     pub kv_types: KvTypes,
 }

@@ -35,7 +35,7 @@ impl Compute<'_> {
         matmul(self.pool, x, n_in, self.quants, &mut jobs);
         for (linear, out) in products {
             if let Some(bias) = linear.bias {
-                add_bias(out, weights.vector(bias));
+                add_bias(self.pool, out, weights.vector(bias));
             }
         }
     }

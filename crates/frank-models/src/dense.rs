@@ -6,7 +6,7 @@ use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
 use frank_kernels::{Activations, AttentionShape, Pool, add, rms_norm, rms_norm_in_place};
 use frank_os::HUGE_PAGE_BYTES;
-use frank_plan::{ComputeNeeds, LayerState, ModelNeeds};
+use frank_plan::{ComputeNeeds, ModelNeeds};
 
 use crate::arch::{Arch, LoadOptions};
 use crate::blocks::Compute;
@@ -18,7 +18,7 @@ use crate::blocks::rope::{Rope, RopeShape};
 use crate::error::{ArchError, LoadError};
 use crate::keys::Keys;
 use crate::kv::{KvTensors, KvTypes};
-use crate::model::{Batch, Model};
+use crate::model::{Batch, KvGroup, Model};
 use crate::needs::{self, NeedsInput};
 use crate::scratch::Scratch;
 use crate::shape::Shape;
@@ -71,12 +71,7 @@ fn read<L: DenseLayer>(
 
 fn needs<L: DenseLayer>(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, ArchError> {
     let (shape, decoder, table) = read::<L>(header)?;
-    let state = decoder.layers.iter().map(|layer| {
-        let AttentionShape { n_head_kv, head_dim, window, .. } = layer.attention().shape;
-        // A window is read, not yet freed: the cache holds all positions of every layer.
-        let window = window.map(|window| u32::try_from(window).unwrap_or(u32::MAX));
-        LayerState::Paged { bytes_per_token: kv_types.token_bytes(n_head_kv * head_dim), window }
-    });
+    let state = decoder.layers.iter().map(|layer| kv_types.state(&layer.attention().shape));
     // A tied embedding is read whole as the head; one of its own is read one row a token.
     let tied = decoder.head.is_tied(&decoder.embedding);
     let unread = if tied { 0 } else { table.matrix_bytes(decoder.embedding.matrix) };
@@ -119,13 +114,13 @@ fn n_in_max(shape: &Shape) -> usize {
 
 fn load<L: DenseLayer>(
     file: &ModelFile,
-    options: LoadOptions,
+    options: &LoadOptions,
 ) -> Result<Box<dyn Model>, LoadError> {
     let (shape, decoder, table) = read::<L>(&file.header)?;
     // All that is not weights first: what the system cannot give is known before gigabytes were read.
     let n_rows = options.n_rows_max;
-    let kv_blocks = options.kv_blocks as usize;
-    let kv = KvTensors::new(shape.n_layers, kv_blocks, &shape.attention, options.kv_types)?;
+    let layers: Vec<_> = decoder.layers.iter().map(|layer| layer.attention().shape).collect();
+    let kv = KvTensors::new(&layers, &options.kv_blocks, options.kv_types)?;
     let scratch = Scratch::new(n_rows, scratch_widths(&shape))?;
     let weights = table.load(file)?;
     Ok(Box::new(DenseModel {
@@ -165,6 +160,22 @@ impl<L: DenseLayer> Model for DenseModel<L> {
 
     fn n_outputs_max(&self) -> usize {
         self.n_outputs_max
+    }
+
+    fn kv_groups(&self) -> &[KvGroup] {
+        self.kv.groups()
+    }
+
+    fn copy_block(&mut self, group: usize, from: u32, to: u32) {
+        self.kv.copy_block(group, from, to);
+    }
+
+    fn read_block(&self, group: usize, block: u32, out: &mut [u8]) {
+        self.kv.read_block(group, block, out);
+    }
+
+    fn write_block(&mut self, group: usize, block: u32, bytes: &[u8]) {
+        self.kv.write_block(group, block, bytes);
     }
 
     fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) {
@@ -216,7 +227,7 @@ impl Step<'_> {
     /// `normed = norm(hidden)`.
     pub(crate) fn norm(&mut self, weight: VectorId) {
         let weight = self.compute.weights.vector(weight);
-        rms_norm(self.hidden, weight, self.shape.norm_epsilon, self.normed);
+        rms_norm(self.compute.pool, self.hidden, weight, self.shape.norm_epsilon, self.normed);
     }
 
     /// `delta = attention(normed)`.
@@ -235,11 +246,11 @@ impl Step<'_> {
     /// `delta = norm(delta)`.
     pub(crate) fn norm_delta(&mut self, weight: VectorId) {
         let weight = self.compute.weights.vector(weight);
-        rms_norm_in_place(self.delta, weight, self.shape.norm_epsilon);
+        rms_norm_in_place(self.compute.pool, self.delta, weight, self.shape.norm_epsilon);
     }
 
     /// `hidden += delta`.
     pub(crate) fn add(&mut self) {
-        add(self.hidden, self.delta);
+        add(self.compute.pool, self.hidden, self.delta);
     }
 }

@@ -14,9 +14,10 @@ mod needs;
 mod scratch;
 mod shape;
 mod weights;
+mod work;
 
 pub use arch::{ARCHS, Arch, LoadOptions, arch};
 pub use error::{ArchError, LoadError};
 pub use kv::KvTypes;
-pub use model::{Batch, Model};
+pub use model::{Batch, KvGroup, Model};
 pub use needs::needs;

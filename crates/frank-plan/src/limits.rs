@@ -22,6 +22,10 @@ pub struct Limits {
     pub parallel: Option<u32>,
     /// Rows of one step (`--ubatch-size`).
     pub ubatch: Option<u32>,
+    /// Bytes of KV cache beyond what running requests need, for prefixes that later ones may share (`--prefix-cache`).
+    pub prefix_cache: Option<u64>,
+    /// Whether prefixes are kept on a disk too (`--cache-dir`).
+    pub disk_cache: bool,
     /// Bytes that the process may hold on all devices together (`--memory-budget`).
     pub memory_budget: Option<u64>,
     /// Bytes that may be held on one device, by its id (`--device`). A later entry overrides an earlier one.
@@ -43,6 +47,9 @@ pub(crate) struct Settings {
     pub(crate) ctx_size: u32,
     pub(crate) parallel: u32,
     pub(crate) ubatch: u32,
+    /// Bytes; 0 where none were asked for.
+    pub(crate) prefix_cache: u64,
+    pub(crate) disk_cache: bool,
 }
 
 impl Settings {
@@ -60,6 +67,8 @@ impl Settings {
             ctx_size: limits.ctx_size.unwrap_or(ctx_default),
             parallel,
             ubatch: limits.ubatch.unwrap_or(UBATCH_DEFAULT.max(parallel)),
+            prefix_cache: limits.prefix_cache.unwrap_or(0),
+            disk_cache: limits.disk_cache,
         }
     }
 }

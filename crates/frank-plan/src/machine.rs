@@ -69,6 +69,10 @@ pub struct Device {
         skip_serializing_if = "Option::is_none"
     )]
     pub bandwidth: Option<u64>,
+    /// Multiplications with an addition per second that the workers make when they read a prompt with quantized
+    /// weights; `None` when nobody measured it. The speed of reading a prompt cannot be told without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<u64>,
 }
 
 /// A drive that models lie on.
@@ -120,15 +124,22 @@ pub enum MachineError {
 
 impl Machine {
     /// Reads a machine from TOML: `[host]` with `ram` and `cores`, `[[device]]` with `id`, `kind`, `total`,
-    /// `free` and optionally `headroom` and `bandwidth`, `[[drive]]` with `path` and optionally `bandwidth`.
+    /// `free` and optionally `headroom`, `bandwidth` and `arithmetic`, `[[drive]]` with `path` and optionally
+    /// `bandwidth`.
     ///
-    /// Sizes are integers (bytes) or texts with a unit; bandwidths are sizes per second.
+    /// Sizes are integers (bytes) or texts with a unit; bandwidths are sizes per second, `arithmetic` is an integer.
     /// # Errors
     /// [`MachineError`], which names the key or the device.
     pub fn from_toml(text: &str) -> Result<Self, MachineError> {
         let machine: Self = toml::from_str(text).map_err(|error| malformed(text, &error))?;
         machine.check()?;
         Ok(machine)
+    }
+
+    /// The machine as [`Machine::from_toml`] reads it.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("names and whole numbers are what TOML holds")
     }
 
     /// The device that owns the dense weights: the first of kind `cpu`.

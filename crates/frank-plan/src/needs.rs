@@ -31,6 +31,8 @@ pub struct ModelNeeds {
     pub io_staging_bytes: u64,
     /// Bytes of weights that one decoded token reads.
     pub decode_bytes_per_token: u64,
+    /// Arithmetic of one token of a prompt.
+    pub prompt: PromptWork,
     /// What the reader of the plan should know, each a sentence.
     pub warnings: Vec<String>,
 }
@@ -42,8 +44,7 @@ pub enum LayerState {
     Paged {
         /// Bytes of keys and values of one token.
         bytes_per_token: u64,
-        /// Tokens that attention looks back; `None` for all. A window saves reading, not yet memory: the
-        /// blocks behind it stay allocated.
+        /// Tokens that attention looks back, its own included; `None` for all.
         window: Option<u32>,
     },
 }
@@ -59,4 +60,13 @@ pub struct ComputeNeeds {
     pub per_output_row: u64,
     /// For each token of context.
     pub per_context_token: u64,
+}
+
+/// Arithmetic of one token of a prompt, in multiplications with an addition. Zeros where the header does not say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PromptWork {
+    /// Of the matrices of all layers.
+    pub multiply_adds: u64,
+    /// Of attention in all layers, for each position that is looked at.
+    pub attention_multiply_adds: u64,
 }

@@ -2,7 +2,7 @@
 
 use crate::limits::Limits;
 use crate::machine::Machine;
-use crate::plan::{DevicePlan, Plan, kv_block_count};
+use crate::plan::{DevicePlan, Plan};
 use crate::size::Size;
 
 /// What stands in the way of a plan.
@@ -44,8 +44,8 @@ impl Obstacle {
             let (ubatch, parallel) = (plan.ubatch, plan.parallel);
             return Some(Self::Rows { device: primary.id.clone(), ubatch, parallel });
         }
-        let count = kv_block_count(plan.ctx_size, plan.parallel);
-        if count > u64::from(u32::MAX) {
+        let most = plan.kv_groups.iter().map(|group| group.n_blocks).max();
+        if let Some(count) = most.filter(|&count| count > u64::from(u32::MAX)) {
             return Some(Self::KvBlocks { device: primary.id.clone(), count });
         }
         plan.devices.iter().find_map(|device| Self::of_bytes(device, limits))

@@ -2,18 +2,14 @@
 
 use serde::Serialize;
 
+use crate::kv::{KvGroupPlan, KvPlan};
 use crate::limits::{Limits, Settings};
 use crate::machine::{Device, Machine, default_headroom};
 use crate::needs::{ComputeNeeds, LayerState, ModelNeeds};
 use crate::obstacle::Obstacle;
 use crate::predict::Prediction;
 use crate::refusal::Refusal;
-
-/// Tokens of one KV block.
-pub const KV_BLOCK_TOKENS: u32 = 32;
-
-/// The KV cache occupies whole multiples of this: a huge page, as `frank_os::AnonBuffer` maps them.
-pub const ARENA_BYTES: u64 = 2 << 20;
+use crate::size::Size;
 
 /// What lies where, and the settings that it was planned for.
 ///
@@ -39,12 +35,23 @@ pub struct Plan {
     /// Rows of one step.
     #[serde(skip)]
     pub ubatch: u32,
-    /// Blocks of [`KV_BLOCK_TOKENS`] tokens in the KV cache: a full context for each parallel request.
+    /// The KV cache: the group of layers without a window first, then rising windows.
     #[serde(skip)]
-    pub kv_blocks: u32,
+    pub kv_groups: Vec<KvGroupPlan>,
     /// Bytes of keys and values of one token, all layers together.
     #[serde(skip)]
     pub kv_bytes_per_token: u64,
+}
+
+impl Plan {
+    /// Blocks of each group of [`Plan::kv_groups`], in its order.
+    #[must_use]
+    pub fn kv_blocks(&self) -> Vec<u32> {
+        let count = |group: &KvGroupPlan| {
+            u32::try_from(group.n_blocks).expect("a plan with more blocks than that is refused")
+        };
+        self.kv_groups.iter().map(count).collect()
+    }
 }
 
 /// The model that a plan is for.
@@ -100,7 +107,7 @@ pub struct DeviceUse {
     pub prefix_cache: u64,
     /// Scratch memory of a step.
     pub compute: u64,
-    /// Buffers that weights pass through on their way from the file.
+    /// Buffers that weights pass through on their way from the file, and then prefixes on their way to and from a disk.
     pub io_staging: u64,
     /// The draft model.
     pub draft: u64,
@@ -134,14 +141,14 @@ impl DeviceUse {
     }
 
     /// What a model takes on the one device that holds all of it; saturates.
-    fn resident(needs: &ModelNeeds, settings: Settings) -> Self {
-        let Settings { ctx_size, parallel, .. } = settings;
+    fn resident(needs: &ModelNeeds, settings: Settings, kv: &KvPlan) -> Self {
         Self {
             dense: needs.dense_bytes,
             experts: needs.expert_bytes,
-            kv_cache: kv_cache_bytes(&needs.state, ctx_size, parallel),
+            kv_cache: kv.kv_cache,
+            prefix_cache: kv.prefix_cache,
             compute: compute_bytes(&needs.compute, settings),
-            io_staging: needs.io_staging_bytes,
+            io_staging: needs.io_staging_bytes.max(kv.disk_staging),
             runtime: needs.runtime_bytes,
             ..Self::default()
         }
@@ -184,18 +191,6 @@ impl ExpertPlan {
     }
 }
 
-/// KV blocks that `parallel` requests of `ctx_size` tokens fill.
-pub fn kv_block_count(ctx_size: u32, parallel: u32) -> u64 {
-    u64::from(ctx_size.div_ceil(KV_BLOCK_TOKENS)) * u64::from(parallel)
-}
-
-/// Bytes of the KV cache of `parallel` requests of `ctx_size` tokens, in whole [`ARENA_BYTES`]; saturates.
-pub fn kv_cache_bytes(state: &[LayerState], ctx_size: u32, parallel: u32) -> u64 {
-    let n_tokens = kv_block_count(ctx_size, parallel).saturating_mul(u64::from(KV_BLOCK_TOKENS));
-    let bytes = n_tokens.saturating_mul(kv_bytes_per_token(state));
-    bytes.checked_next_multiple_of(ARENA_BYTES).unwrap_or(u64::MAX)
-}
-
 /// Plans a model on a machine: every weight resident on the first `cpu` device, and a full context for each
 /// parallel request.
 ///
@@ -219,29 +214,28 @@ pub(crate) struct Attempt {
 /// Plans without asking whether it fits, and says what stands in the way.
 pub(crate) fn attempt(needs: &ModelNeeds, machine: &Machine, limits: &Limits) -> Attempt {
     let settings = Settings::chosen(needs, limits);
+    let kv = KvPlan::new(&needs.state, settings);
     let primary = machine.primary();
     let devices = machine.devices.iter().map(|device| {
         let is_primary = primary.is_some_and(|primary| std::ptr::eq(primary, device));
-        let uses =
-            if is_primary { DeviceUse::resident(needs, settings) } else { DeviceUse::default() };
+        let uses = if is_primary {
+            DeviceUse::resident(needs, settings, &kv)
+        } else {
+            DeviceUse::default()
+        };
         device_plan(device, uses, limits)
     });
-    let kv_blocks = kv_block_count(settings.ctx_size, settings.parallel);
     let plan = Plan {
         model: summary(needs),
         devices: devices.collect(),
         experts: ExpertPlan::resident(needs),
-        predict: Prediction::resident(
-            needs,
-            settings.ctx_size,
-            primary.and_then(|device| device.bandwidth),
-        ),
-        warnings: warnings(needs, settings),
+        predict: Prediction::resident(needs, settings.ctx_size, primary),
+        warnings: warnings(needs, settings, (kv.request_bytes(), machine.host.ram)),
         ctx_size: settings.ctx_size,
         parallel: settings.parallel,
         ubatch: settings.ubatch,
-        kv_blocks: u32::try_from(kv_blocks).unwrap_or(u32::MAX),
         kv_bytes_per_token: kv_bytes_per_token(&needs.state),
+        kv_groups: kv.groups,
     };
     let obstacle = Obstacle::find(machine, limits, &plan);
     Attempt { plan, obstacle }
@@ -278,7 +272,11 @@ fn effective_headroom(device: &Device, limits: &Limits) -> u64 {
     limits.headroom.or(device.headroom).unwrap_or(default)
 }
 
-fn warnings(needs: &ModelNeeds, settings: Settings) -> Vec<String> {
+fn warnings(
+    needs: &ModelNeeds,
+    settings: Settings,
+    (request_bytes, ram): (u64, u64),
+) -> Vec<String> {
     let mut warnings = needs.warnings.clone();
     let (trained, ctx_size) = (needs.context_train, settings.ctx_size);
     if trained > 0 && ctx_size > trained {
@@ -287,7 +285,25 @@ fn warnings(needs: &ModelNeeds, settings: Settings) -> Vec<String> {
             "a context of {ctx_size} tokens extrapolates {beyond} tokens beyond the {trained} that the model was trained on"
         ));
     }
+    warnings.extend(prefix_cache_warning(settings.prefix_cache, request_bytes, ram));
     warnings
+}
+
+/// What is wrong with the size of a prefix cache: too small for one request of `request_bytes`, or more than half of
+/// the host's memory.
+fn prefix_cache_warning(bytes: u64, request_bytes: u64, ram: u64) -> Option<String> {
+    let half = ram / 2;
+    if bytes > 0 && bytes < request_bytes {
+        let (bytes, request) = (Size(bytes), Size(request_bytes));
+        Some(format!(
+            "a prefix cache of {bytes} cannot keep one whole request, which takes {request}"
+        ))
+    } else if bytes > half {
+        let (bytes, half) = (Size(bytes), Size(half));
+        Some(format!("a prefix cache of {bytes} is more than half of the host's memory, {half}"))
+    } else {
+        None
+    }
 }
 
 fn kv_bytes_per_token(state: &[LayerState]) -> u64 {
@@ -312,28 +328,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_kv_block_takes_a_whole_one() {
-        assert_eq!(kv_block_count(0, 4), 0);
-        assert_eq!(kv_block_count(1, 4), 4);
-        assert_eq!(kv_block_count(32, 1), 1);
-        assert_eq!(kv_block_count(33, 1), 2);
-        assert_eq!(kv_block_count(u32::MAX, u32::MAX), (1 << 27) * u64::from(u32::MAX));
-    }
-
-    #[test]
-    fn the_kv_cache_occupies_whole_huge_pages() {
-        let state = [LayerState::Paged { bytes_per_token: 1000, window: None }; 3];
-        assert_eq!(kv_cache_bytes(&state, 1, 1), ARENA_BYTES);
-        // 22 blocks of 32 tokens and 3000 bytes are 2,112,000 bytes.
-        assert_eq!(kv_cache_bytes(&state, 32 * 22, 1), 2 * ARENA_BYTES);
-        assert_eq!(kv_cache_bytes(&[], 4096, 4), 0);
-        assert_eq!(
-            kv_cache_bytes(&[LayerState::Paged { bytes_per_token: u64::MAX, window: None }], 1, 1),
-            u64::MAX
-        );
-    }
-
-    #[test]
     fn scratch_memory_counts_every_term() {
         let compute = ComputeNeeds {
             fixed: 1,
@@ -341,7 +335,8 @@ mod tests {
             per_output_row: 1000,
             per_context_token: 100_000,
         };
-        let settings = Settings { ctx_size: 5, parallel: 3, ubatch: 2 };
+        let settings =
+            Settings { ctx_size: 5, parallel: 3, ubatch: 2, prefix_cache: 0, disk_cache: false };
         assert_eq!(compute_bytes(&compute, settings), 1 + 20 + 3000 + 500_000);
     }
 }

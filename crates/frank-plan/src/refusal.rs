@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::kv::ARENA_BYTES;
 use crate::limits::Limits;
 use crate::machine::Machine;
 use crate::needs::ModelNeeds;
@@ -64,10 +65,11 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Each way to make it fit: less context, fewer requests, smaller steps or larger ones, several of these
-    /// where none is enough alone, more memory.
+    /// Each way to make it fit: a smaller prefix cache, less context, fewer requests, smaller steps or larger ones,
+    /// several of these where none is enough alone, more memory.
     fn changes(&self) -> Vec<String> {
         let alone = [
+            self.smaller_prefix_cache(),
             self.less_context(self.limits),
             self.fewer_requests(),
             self.smaller_steps(),
@@ -83,6 +85,18 @@ impl Search<'_> {
 
     fn fits(&self, limits: &Limits) -> bool {
         attempt(self.needs, self.machine, limits).obstacle.is_none()
+    }
+
+    /// The largest prefix cache that fits, and none where there is room for none.
+    fn smaller_prefix_cache(&self) -> Option<Limits> {
+        let asked = self.limits.prefix_cache.filter(|&bytes| bytes > 0)?;
+        let with = |steps: u32| Limits {
+            prefix_cache: Some(u64::from(steps) * ARENA_BYTES),
+            ..self.limits.clone()
+        };
+        let steps_max = u32::try_from((asked - 1) / ARENA_BYTES).unwrap_or(u32::MAX);
+        let steps = largest(steps_max, |steps| self.fits(&with(steps))).unwrap_or(0);
+        Some(with(steps)).filter(|limits| self.fits(limits))
     }
 
     /// `limits` with the largest context, in steps, that fits; less than what was asked for.
@@ -111,11 +125,14 @@ impl Search<'_> {
         (self.attempted.ubatch < self.attempted.parallel && self.fits(&limits)).then_some(limits)
     }
 
-    /// One request at a time, in small steps only where that is needed, with the context that then fits.
+    /// One request at a time, in small steps and without a prefix cache only where that is needed, with the context
+    /// that then fits.
     fn less_of_all(&self) -> Option<Limits> {
         let one_request = Limits { parallel: Some(1), ..self.limits.clone() };
         let small_steps = Limits { ubatch: Some(self.small_ubatch()), ..one_request.clone() };
-        [one_request, small_steps].into_iter().find_map(|limits| {
+        let no_cache = self.limits.prefix_cache.map(|_| 0);
+        let without_cache = Limits { prefix_cache: no_cache, ..small_steps.clone() };
+        [one_request, small_steps, without_cache].into_iter().find_map(|limits| {
             if self.fits(&limits) { Some(limits) } else { self.less_context(&limits) }
         })
     }
@@ -144,6 +161,7 @@ impl Search<'_> {
             ctx_size: Some(self.attempted.ctx_size.min(CTX_SIZE_STEP)),
             parallel: Some(1),
             ubatch: Some(self.small_ubatch()),
+            prefix_cache: None,
             ..self.limits.clone()
         };
         let plan = match attempt(self.needs, self.machine, &smallest) {
@@ -169,6 +187,7 @@ fn options(asked: &Limits, changed: &Limits) -> String {
     let counts = counts.into_iter().filter(|(_, asked, changed)| asked != changed);
     let counts = counts.filter_map(|(name, _, value)| Some(format!("{name} {}", value?)));
     let sizes = [
+        ("--prefix-cache", asked.prefix_cache, changed.prefix_cache),
         ("--memory-budget", asked.memory_budget, changed.memory_budget),
         ("--headroom", asked.headroom, changed.headroom),
     ];

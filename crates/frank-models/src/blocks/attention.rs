@@ -100,13 +100,14 @@ impl Attention {
         let n_embd = x.len() / batch.n_rows();
         compute.linear(x, n_embd, [(self.q, &mut *q), (self.k, &mut *k), (self.v, &mut *v)]);
         if let Some(norms) = self.norms {
-            rms_norm_in_place(q, compute.weights.vector(norms.q), norms.epsilon);
-            rms_norm_in_place(k, compute.weights.vector(norms.k), norms.epsilon);
+            rms_norm_in_place(compute.pool, q, compute.weights.vector(norms.q), norms.epsilon);
+            rms_norm_in_place(compute.pool, k, compute.weights.vector(norms.k), norms.epsilon);
         }
-        rope.rotate(q, head_dim);
-        rope.rotate(k, head_dim);
+        rope.rotate(compute.pool, q, head_dim);
+        rope.rotate(compute.pool, k, head_dim);
         self.store(batch, kv, k, v);
-        let Batch { positions, sequences, block_tables, .. } = *batch;
+        let Batch { positions, sequences, .. } = *batch;
+        let block_tables = batch.block_tables[kv.group_of(self.layer)];
         let queries = Queries { q, positions, sequences, block_tables };
         attention(compute.pool, &self.shape, queries, kv.layer(self.layer), mixed);
         compute.linear(mixed, n_head * head_dim, [(self.output, out)]);
@@ -114,10 +115,11 @@ impl Attention {
 
     fn store(&self, batch: &Batch<'_>, kv: &mut KvTensors, k: &[f32], v: &[f32]) {
         let width = self.shape.n_head_kv * self.shape.head_dim;
+        let tables = batch.block_tables[kv.group_of(self.layer)];
         let mut layer = kv.layer_mut(self.layer);
         let rows = k.chunks_exact(width).zip(v.chunks_exact(width));
         for (row, (k, v)) in rows.enumerate() {
-            let table = batch.block_tables[batch.sequences[row]];
+            let table = tables[batch.sequences[row]];
             store_kv(&self.shape, &mut layer, table, batch.positions[row], k, v);
         }
     }

@@ -56,10 +56,10 @@ impl Head {
         for (&row, gathered) in rows.iter().zip(gathered.chunks_exact_mut(n_embd)) {
             gathered.copy_from_slice(&hidden[row * n_embd..][..n_embd]);
         }
-        rms_norm(gathered, compute.weights.vector(self.norm), norm_epsilon, normed);
+        rms_norm(compute.pool, gathered, compute.weights.vector(self.norm), norm_epsilon, normed);
         compute.linear(normed, n_embd, [(self.output, &mut *logits)]);
         if let Some(cap) = self.soft_cap {
-            soft_cap(logits, cap);
+            soft_cap(compute.pool, logits, cap);
         }
     }
 }

@@ -59,8 +59,8 @@ impl GatedMlp {
     ) {
         compute.linear(x, n_embd, [(self.gate, &mut *gate), (self.up, &mut *up)]);
         match self.activation {
-            Activation::Silu => silu_mul(gate, up),
-            Activation::GeluTanh => gelu_tanh_mul(gate, up),
+            Activation::Silu => silu_mul(compute.pool, gate, up),
+            Activation::GeluTanh => gelu_tanh_mul(compute.pool, gate, up),
         }
         compute.linear(gate, n_ff, [(self.down, out)]);
     }

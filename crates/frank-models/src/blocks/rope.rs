@@ -4,7 +4,7 @@
 //! ones, leaves the fast ones, blends those between, and lengthens queries and keys a little. Arithmetic is in f32 in
 //! the library's order, since an angle is a position times the rounded frequency.
 
-use frank_kernels::{RopePairs, RopeTable, rope};
+use frank_kernels::{Pool, RopePairs, RopeTable, rope};
 
 use crate::error::ArchError;
 use crate::keys::Keys;
@@ -240,8 +240,8 @@ impl Rope {
     }
 
     /// Rotates the heads of the rows that the table was made for, `[n_rows, n_head, head_dim]`, in place.
-    pub(crate) fn rotate(&self, heads: &mut [f32], head_dim: usize) {
-        rope(heads, head_dim, self.pairs, &self.table);
+    pub(crate) fn rotate(&self, pool: &mut Pool, heads: &mut [f32], head_dim: usize) {
+        rope(pool, heads, head_dim, self.pairs, &self.table);
     }
 }
 

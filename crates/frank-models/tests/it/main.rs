@@ -6,3 +6,5 @@ mod oracle;
 mod refusals;
 mod step;
 mod tiny;
+mod windows;
+mod work;

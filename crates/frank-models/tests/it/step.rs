@@ -5,6 +5,7 @@ use std::path::Path;
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
 use frank_models::{Batch, KvTypes, LoadOptions, Model, arch};
+use frank_plan::kv_windows;
 
 /// How a sequence is run.
 #[derive(Clone, Copy)]
@@ -22,15 +23,27 @@ impl Run {
         Self { n_threads: 1, chunk: 512, kv_type: KvType::F32, first_block: 0 };
 
     pub(crate) fn load(self, path: &Path, n_tokens: usize) -> Box<dyn Model> {
+        self.load_with(path, |_| self.first_block + n_blocks(n_tokens))
+    }
+
+    /// A model with so many blocks for a group of layers with a window.
+    pub(crate) fn load_with(
+        self,
+        path: &Path,
+        blocks: impl Fn(Option<u32>) -> u32,
+    ) -> Box<dyn Model> {
         let file = ModelFile::open(path).expect("the file opens");
+        let family = arch(&file.header).expect("a known family");
+        let kv_types = KvTypes { k: self.kv_type, v: self.kv_type };
+        let needs = (family.needs)(&file.header, kv_types).expect("it can be planned");
         let options = LoadOptions {
             n_threads: self.n_threads,
             n_rows_max: self.chunk,
             n_outputs_max: self.chunk,
-            kv_blocks: self.first_block + n_blocks(n_tokens),
-            kv_types: KvTypes { k: self.kv_type, v: self.kv_type },
+            kv_blocks: kv_windows(&needs.state).into_iter().map(blocks).collect(),
+            kv_types,
         };
-        (arch(&file.header).expect("a known family").load)(&file, options).expect("the model loads")
+        (family.load)(&file, &options).expect("the model loads")
     }
 
     /// Logits of every position of a sequence of its own, `[n_tokens, n_vocab]`.
@@ -40,9 +53,10 @@ impl Run {
 
     /// As [`Run::logits`] on a model that [`Run::load`] gave; what it computed before is overwritten.
     pub(crate) fn sequence(self, model: &mut dyn Model, token_ids: &[u32]) -> Vec<f32> {
-        let n_vocab = model.n_vocab();
+        let (n_vocab, n_groups) = (model.n_vocab(), model.kv_groups().len());
         let table: Vec<u32> =
             (self.first_block..).take(n_blocks(token_ids.len()) as usize).collect();
+        let tables = [table.as_slice()];
         let mut logits = vec![f32::NAN; token_ids.len() * n_vocab];
         let chunks = token_ids.chunks(self.chunk).zip(logits.chunks_mut(self.chunk * n_vocab));
         for (index, (token_ids, logits)) in chunks.enumerate() {
@@ -53,7 +67,7 @@ impl Run {
                 token_ids,
                 positions: &positions,
                 sequences: &vec![0; token_ids.len()],
-                block_tables: &[&table],
+                block_tables: &vec![tables.as_slice(); n_groups],
                 output_rows: &rows,
             };
             model.forward(&batch, logits);
@@ -70,6 +84,8 @@ impl Run {
             (self.first_block..).take(n_first as usize).collect(),
             (self.first_block + n_first..).take(n_blocks(sequences[1].len()) as usize).collect(),
         ];
+        let tables = [tables[0].as_slice(), &tables[1]];
+        let n_groups = model.kv_groups().len();
         let positions: Vec<u32> = sequences.iter().flat_map(|ids| (0..).take(ids.len())).collect();
         let rows: Vec<usize> = (0..token_ids.len()).collect();
         let batch = Batch {
@@ -79,7 +95,7 @@ impl Run {
                 .iter()
                 .map(|&r| usize::from(r >= sequences[0].len()))
                 .collect::<Vec<_>>(),
-            block_tables: &[&tables[0], &tables[1]],
+            block_tables: &vec![tables.as_slice(); n_groups],
             output_rows: &rows,
         };
         let mut logits = vec![f32::NAN; token_ids.len() * model.n_vocab()];

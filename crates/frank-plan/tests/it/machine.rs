@@ -16,6 +16,7 @@ total = "64GiB"
 free = 60000000000
 headroom = "2GiB"
 bandwidth = "51.2GB"
+arithmetic = 140000000000
 
 [[device]]
 id = "cuda:0"
@@ -42,6 +43,7 @@ fn a_machine_is_read_with_sizes_of_both_forms() {
         free: 60_000_000_000,
         headroom: Some(2 * GIB),
         bandwidth: Some(51_200_000_000),
+        arithmetic: Some(140_000_000_000),
     };
     assert_eq!(machine.devices[0], cpu);
     assert_eq!((machine.devices[1].headroom, machine.devices[1].bandwidth), (None, None));
@@ -81,12 +83,12 @@ fn unknown_keys_are_named() {
     check(
         "[[drive]]",
         "[[gpu]]",
-        "line 20: unknown field `gpu`, expected one of `host`, `device`, `drive`",
+        "line 21: unknown field `gpu`, expected one of `host`, `device`, `drive`",
     );
     check(
         "bandwidth = \"51.2GB\"",
         "bandwith = \"51.2GB\"",
-        "line 12: unknown field `bandwith`, expected one of `id`, `kind`, `total`, `free`, `headroom`, `bandwidth`",
+        "line 12: unknown field `bandwith`, expected one of `id`, `kind`, `total`, `free`, `headroom`, `bandwidth`, `arithmetic`",
     );
 }
 

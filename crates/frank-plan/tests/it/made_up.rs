@@ -1,6 +1,6 @@
 //! A model and a machine for tests to start from.
 
-use frank_plan::{ComputeNeeds, Device, Host, LayerState, Limits, Machine, ModelNeeds};
+use frank_plan::{ComputeNeeds, Device, Host, LayerState, Limits, Machine, ModelNeeds, PromptWork};
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
@@ -26,6 +26,7 @@ pub(crate) fn dense_model() -> ModelNeeds {
         runtime_bytes: 20 * MIB,
         io_staging_bytes: 4 * MIB,
         decode_bytes_per_token: 90 * MIB,
+        prompt: PromptWork { multiply_adds: 106_000_000, attention_multiply_adds: 34_560 },
         warnings: Vec::new(),
     }
 }
@@ -58,6 +59,7 @@ pub(crate) fn device(id: &str, kind: &str, total: u64, free: u64) -> Device {
         free,
         headroom: None,
         bandwidth: None,
+        arithmetic: None,
     }
 }
 

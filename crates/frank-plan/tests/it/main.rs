@@ -4,6 +4,8 @@ mod budgets;
 mod json;
 mod machine;
 mod made_up;
+mod predict;
+mod prefix_cache;
 mod properties;
 mod refusals;
 mod sizes;

@@ -1,7 +1,8 @@
 //! Promises that hold for every model, machine and wish, absurd ones included.
 
 use frank_plan::{
-    ComputeNeeds, Device, LayerState, Limits, Machine, ModelNeeds, Plan, parse_size, plan,
+    ARENA_BYTES, ComputeNeeds, Device, KV_BLOCK_TOKENS, KvGroupPlan, LayerState, Limits, Machine,
+    ModelNeeds, Plan, kv_request_blocks, parse_size, plan,
 };
 use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
 use proptest::{collection, option};
@@ -76,12 +77,16 @@ fn machines() -> impl Strategy<Value = Machine> {
 
 fn limits() -> impl Strategy<Value = Limits> {
     let settings = (option::of(count(65_536)), option::of(count(64)), option::of(count(4096)));
-    let sizes = (option::of(bytes(16 * GIB)), option::of(bytes(16 * GIB)), option::of(bytes(GIB)));
-    (settings, sizes).prop_map(|((ctx_size, parallel, ubatch), (memory_budget, cap, headroom))| {
+    let caps = (option::of(bytes(16 * GIB)), option::of(bytes(16 * GIB)), option::of(bytes(GIB)));
+    let cache = (option::of(bytes(2 * GIB)), any::<bool>());
+    (settings, caps, cache).prop_map(|(settings, caps, (prefix_cache, disk_cache))| {
+        let ((ctx_size, parallel, ubatch), (memory_budget, cap, headroom)) = (settings, caps);
         Limits {
             ctx_size,
             parallel,
             ubatch,
+            prefix_cache,
+            disk_cache,
             memory_budget,
             devices: cap.into_iter().map(|bytes| ("cpu:0".to_owned(), bytes)).collect(),
             headroom,
@@ -101,6 +106,7 @@ fn with_options(limits: &Limits, options: &str) -> Limits {
             "--ctx-size" => limits.ctx_size = count(),
             "--parallel" => limits.parallel = count(),
             "--ubatch-size" => limits.ubatch = count(),
+            "--prefix-cache" => limits.prefix_cache = Some(size(value)),
             "--memory-budget" => limits.memory_budget = Some(size(value)),
             "--headroom" => limits.headroom = Some(size(value)),
             "--device" => {
@@ -137,13 +143,55 @@ proptest! {
                     let mut caps = limits.devices.iter().filter(|(id, _)| *id == device.id);
                     prop_assert!(caps.next_back().is_none_or(|&(_, cap)| device.used <= cap));
                 }
-                let exact = needs.state.iter().fold(0u128, |sum, LayerState::Paged { bytes_per_token, .. }| {
-                    sum + u128::from(*bytes_per_token)
-                });
-                let kv_cache: u128 = plan.devices.iter().map(|device| u128::from(device.uses.kv_cache)).sum();
-                prop_assert!(kv_cache >= u128::from(plan.ctx_size) * u128::from(plan.parallel) * exact);
             }
             Err(refusal) => prop_assert!(sums_hold(&refusal.attempt)),
+        }
+    }
+
+    #[test]
+    fn every_request_has_its_blocks_and_all_blocks_are_paid_for(
+        needs in needs(), limits in limits(),
+    ) {
+        if let Ok(plan) = plan(&needs, &machine(1 << 60, 1 << 60), &limits) {
+            let uses = plan.devices[0].uses;
+            let paid = u128::from(uses.kv_cache) + u128::from(uses.prefix_cache);
+            let bytes = |n: fn(&KvGroupPlan) -> u64| -> u128 {
+                plan.kv_groups.iter().map(|group| u128::from(n(group)) * u128::from(group.block_bytes)).sum()
+            };
+            prop_assert!(bytes(|group| group.n_blocks) <= paid);
+            prop_assert!(bytes(|group| group.request_blocks) * u128::from(plan.parallel) <= u128::from(uses.kv_cache));
+            for group in &plan.kv_groups {
+                prop_assert!(group.n_blocks >= group.request_blocks * u64::from(plan.parallel));
+                prop_assert_eq!(
+                    group.request_blocks, kv_request_blocks(group.window, plan.ctx_size, plan.ubatch),
+                );
+            }
+            let layers: u128 = needs.state.iter().map(|LayerState::Paged { bytes_per_token, .. }| {
+                u128::from(*bytes_per_token) * u128::from(KV_BLOCK_TOKENS)
+            }).sum();
+            prop_assert_eq!(bytes(|_| 1), layers);
+        }
+    }
+
+    #[test]
+    fn a_prefix_cache_takes_what_was_asked_for_and_uses_all_of_it(
+        needs in needs(), limits in limits(), asked in bytes(2 * GIB),
+    ) {
+        let with = Limits { prefix_cache: Some(asked), ..limits.clone() };
+        let without = Limits { prefix_cache: None, ..limits };
+        let plan = |limits: &Limits| plan(&needs, &machine(1 << 60, 1 << 60), limits);
+        if let (Ok(with), Ok(without)) = (plan(&with), plan(&without)) {
+            let (row, more) = (with.devices[0].uses.prefix_cache, with.devices[0].used - without.devices[0].used);
+            prop_assert_eq!(row, more);
+            prop_assert!(row <= asked && asked - row < ARENA_BYTES);
+            let blocks = |plan: &Plan| -> u128 {
+                plan.kv_groups.iter().map(|group| u128::from(group.n_blocks) * u128::from(group.block_bytes)).sum()
+            };
+            let smallest = with.kv_groups.iter().map(|group| group.block_bytes).filter(|&bytes| bytes > 0).min();
+            if let Some(smallest) = smallest && row > 0 {
+                let unused = u128::from(with.devices[0].uses.kv_cache) + u128::from(row) - blocks(&with);
+                prop_assert!(unused < u128::from(smallest), "{} unused", unused);
+            }
         }
     }
 
@@ -186,9 +234,11 @@ proptest! {
     #[test]
     fn a_larger_setting_never_uses_less(
         needs in needs(), small in (count(65_536), count(64), count(4096)), more in (0..9999u32, 0..64u32, 0..999u32),
+        (prefix_cache, more_cache) in (bytes(GIB), bytes(GIB)),
     ) {
-        let used = |(ctx_size, parallel, ubatch): (u32, u32, u32)| {
-            let limits = crate::made_up::settings(ctx_size, parallel, ubatch);
+        let used = |(ctx_size, parallel, ubatch): (u32, u32, u32), prefix_cache| {
+            let prefix_cache = Some(prefix_cache);
+            let limits = Limits { prefix_cache, ..crate::made_up::settings(ctx_size, parallel, ubatch) };
             let result = plan(&needs, &machine(u64::MAX, u64::MAX), &limits);
             let plan = result.unwrap_or_else(|refusal| *refusal.attempt);
             plan.devices[0].used
@@ -198,7 +248,7 @@ proptest! {
             small.1.saturating_add(more.1),
             small.2.saturating_add(more.2),
         );
-        prop_assert!(used(large) >= used(small));
+        prop_assert!(used(large, prefix_cache.saturating_add(more_cache)) >= used(small, prefix_cache));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Refusals: which device, how much is missing, and what to change.
 
-use frank_plan::{Limits, Machine, ModelNeeds, Refusal, plan};
+use frank_plan::{LayerState, Limits, Machine, ModelNeeds, Refusal, plan};
 
 use crate::made_up::{GIB, MIB, dense_model, device, machine, settings};
 
@@ -111,7 +111,8 @@ fn none_of_something_is_refused_by_its_option() {
 
 #[test]
 fn more_kv_blocks_than_can_be_numbered_are_refused_even_if_they_weigh_nothing() {
-    let stateless = ModelNeeds { state: Vec::new(), compute: Default::default(), ..dense_model() };
+    let weightless = vec![LayerState::Paged { bytes_per_token: 0, window: None }];
+    let stateless = ModelNeeds { state: weightless, compute: Default::default(), ..dense_model() };
     let refusal =
         plan(&stateless, &machine(16 * GIB, 12 * GIB), &settings(u32::MAX, u32::MAX, u32::MAX))
             .unwrap_err();

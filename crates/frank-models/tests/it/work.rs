@@ -1,0 +1,44 @@
+//! The arithmetic of a prompt, counted from headers of known and unknown families.
+
+use frank_gguf::{ModelHeader, type_id};
+use frank_hub::ModelFile;
+use frank_kernels::KvType;
+use frank_models::{KvTypes, needs};
+use frank_plan::PromptWork;
+use frank_testkit::assets;
+use frank_testkit::gguf_writer::GgufWriter;
+
+const KV: KvTypes = KvTypes { k: KvType::F16, v: KvType::F16 };
+
+fn work(header: &ModelHeader) -> PromptWork {
+    needs(header, KV).expect("an architecture is named").prompt
+}
+
+#[test]
+fn matrices_of_layers_count_and_neither_embedding_nor_norms() {
+    let header = ModelFile::open(&assets::tiny("llama.gguf")).expect("the tiny model").header;
+    let matrices = header
+        .tensors
+        .iter()
+        .filter(|tensor| tensor.name.starts_with("blk.") && !tensor.name.ends_with("norm.weight"));
+    let expected: u64 = matrices.map(|tensor| tensor.dims.iter().product::<u64>()).sum();
+    assert!(expected > 0 && work(&header).multiply_adds == expected, "{:?}", work(&header));
+}
+
+#[test]
+fn of_experts_those_in_use_count() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("moe.gguf");
+    let writer = GgufWriter::new("some")
+        .value("some.block_count", 3u32)
+        .value("some.embedding_length", 64u32)
+        .value("some.attention.head_count", 4u32)
+        .value("some.expert_count", 8u32)
+        .value("some.expert_used_count", 2u32)
+        .tensor("blk.0.attn_q.weight", &[64, 64], type_id::F32, vec![0; 4 * 64 * 64])
+        .tensor("blk.0.ffn_up_exps.weight", &[64, 16, 8], type_id::F32, vec![0; 4 * 64 * 16 * 8]);
+    std::fs::write(&path, writer.to_bytes()).expect("a new file");
+    let header = ModelFile::open(&path).expect("a whole file").header;
+    let multiply_adds = 64 * 64 + 64 * 16 * 2;
+    assert_eq!(work(&header), PromptWork { multiply_adds, attention_multiply_adds: 3 * 2 * 64 });
+}
