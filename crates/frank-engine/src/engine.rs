@@ -1,21 +1,27 @@
-//! The step loop: admits requests, runs one batch at a time, hands out tokens.
+//! The engine as callers see it: a queue of requests in front of one thread that owns the model.
 //!
 //! One thread owns the model. Callers put requests into a bounded queue and read events from a channel of
 //! their own; a caller that drops its channel is dropped before the next step.
 
-use std::collections::VecDeque;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod batch;
+mod disk;
+mod step_loop;
+
+use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use frank_models::{Batch, Model};
+use frank_models::Model;
 use frank_telemetry::Metrics;
 
+use self::step_loop::StepLoop;
+use crate::disk_cache::DiskCache;
 use crate::kv_cache::KvBlocks;
-use crate::request::{EngineEvent, Generation, Request, SubmitError};
-use crate::scheduler::{Rows, plan_step};
-use crate::sequence::{Outcome, Sequence, Waiting};
+use crate::prefix_cache::PageKey;
+use crate::request::{Generation, Request, SubmitError};
+use crate::scheduler::{Job, Limits, RequestId, Scheduler};
+use crate::sequence::Waiting;
 
 /// A waiting request and no finished step for this long means that the engine is stuck.
 const STUCK_AFTER: Duration = Duration::from_secs(30);
@@ -29,8 +35,8 @@ pub struct EngineOptions {
     pub n_parallel: usize,
     /// Requests that may wait beside those that run.
     pub n_queue: usize,
-    /// Blocks of the KV cache.
-    pub kv_blocks: u32,
+    /// Whether pages of the KV cache stay findable after their request, for others that begin alike.
+    pub prefix_cache: bool,
 }
 
 /// Counts for metrics and tests.
@@ -42,8 +48,10 @@ pub struct EngineStats {
     pub running: usize,
     /// Steps run since the start.
     pub steps: u64,
-    /// KV blocks held by running requests.
+    /// KV blocks held by running requests, of all groups together.
     pub kv_blocks_used: usize,
+    /// KV blocks that no running request holds and that are kept for those to come.
+    pub kv_blocks_cached: usize,
     /// KV blocks in all.
     pub kv_blocks_total: usize,
 }
@@ -76,9 +84,13 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    queue: VecDeque<Waiting>,
+    scheduler: Scheduler,
+    /// What the scheduler does not need to know of the requests that it has queued.
+    waiting: BTreeMap<RequestId, Waiting>,
     accepts: bool,
     ended: bool,
+    /// Set by whoever wakes the step loop, which waits while it is not set and there is nothing to do.
+    has_news: bool,
     stats: EngineStats,
     /// When the last step ended, or when work arrived at an idle engine.
     last_progress: Instant,
@@ -90,6 +102,47 @@ impl Shared {
     }
 }
 
+impl State {
+    /// Whether nobody waits or runs.
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.scheduler.running().is_empty()
+    }
+
+    /// Forgets waiting requests to whose answers nobody listens any more.
+    fn drop_cancelled(&mut self) {
+        let Self { scheduler, waiting, .. } = self;
+        waiting.retain(|&id, waiting| {
+            let is_cancelled = waiting.events.is_closed();
+            if is_cancelled {
+                scheduler.cancel(id);
+            }
+            !is_cancelled
+        });
+    }
+
+    fn note_counts(&mut self) {
+        let sum =
+            |count: fn(&KvBlocks) -> usize| self.scheduler.kv().groups.iter().map(count).sum();
+        self.stats = EngineStats {
+            waiting: self.scheduler.n_waiting(),
+            running: self.scheduler.running().len(),
+            steps: self.scheduler.totals().n_steps,
+            kv_blocks_used: sum(KvBlocks::used),
+            kv_blocks_cached: sum(KvBlocks::cached),
+            kv_blocks_total: sum(KvBlocks::total),
+        };
+    }
+
+    /// Notes that there will be no further step.
+    fn end(&mut self) {
+        self.accepts = false;
+        self.ended = true;
+        self.waiting.clear();
+        self.stats.running = 0;
+        self.stats.waiting = 0;
+    }
+}
+
 impl Engine {
     /// Starts the step loop over `model` on a thread of its own.
     ///
@@ -98,32 +151,52 @@ impl Engine {
     /// cache that cannot hold one request.
     #[must_use]
     pub fn start(model: Box<dyn Model>, options: EngineOptions, metrics: Metrics) -> Self {
+        Self::start_with_disk(model, options, None, metrics)
+    }
+
+    /// As [`Engine::start`], with `disk` to keep prefixes on and to find those of an earlier engine, if it is given and
+    /// there is a prefix cache. Its fingerprint stands for `model`.
+    ///
+    /// # Panics
+    /// As [`Engine::start`].
+    #[must_use]
+    pub fn start_with_disk(
+        model: Box<dyn Model>,
+        options: EngineOptions,
+        disk: Option<DiskCache>,
+        metrics: Metrics,
+    ) -> Self {
         assert!(options.n_parallel >= 1, "no request may run");
         assert!(options.n_parallel <= model.n_rows_max(), "a step must hold a row of each request");
         assert!(
             options.n_parallel <= model.n_outputs_max(),
             "a step must hold an output of each request"
         );
-        let blocks = KvBlocks::new(options.kv_blocks);
-        assert!(
-            KvBlocks::blocks_for(options.n_ctx) <= blocks.total(),
-            "the KV cache must hold one request"
-        );
-        let stats = EngineStats { kv_blocks_total: blocks.total(), ..EngineStats::default() };
+        let limits = Limits {
+            n_parallel: options.n_parallel,
+            n_queue: options.n_queue,
+            n_rows_max: model.n_rows_max(),
+        };
+        let scheduler = Scheduler::new(limits, model.kv_groups());
+        assert!(scheduler.kv().holds(options.n_ctx), "the KV cache must hold one request");
+        let mut state = State {
+            scheduler,
+            waiting: BTreeMap::new(),
+            accepts: true,
+            ended: false,
+            has_news: false,
+            stats: EngineStats::default(),
+            last_progress: Instant::now(),
+        };
+        state.note_counts();
         let shared = Arc::new(Shared {
             options,
             n_vocab: model.n_vocab(),
-            state: Mutex::new(State {
-                queue: VecDeque::new(),
-                accepts: true,
-                ended: false,
-                stats,
-                last_progress: Instant::now(),
-            }),
+            state: Mutex::new(state),
             wake: Condvar::new(),
             thread: Mutex::new(None),
         });
-        let step_loop = StepLoop::new(Arc::clone(&shared), model, blocks, metrics);
+        let step_loop = StepLoop::new(Arc::clone(&shared), model, disk, metrics);
         let thread = std::thread::Builder::new()
             .name("frank-engine".to_owned())
             .spawn(move || step_loop.run())
@@ -136,32 +209,57 @@ impl Engine {
     ///
     /// # Errors
     /// [`SubmitError`]; nothing was queued then.
-    pub fn submit(&self, mut request: Request) -> Result<Generation, SubmitError> {
-        self.check(&request)?;
-        request.max_tokens =
-            request.max_tokens.min(self.shared.options.n_ctx - request.prompt.len());
-        // The step loop never waits for a reader. A request makes `max_tokens + 1` events at most, and a bound would
-        // take the memory of all of them now.
-        let (sender, events) = async_channel::unbounded();
+    pub fn submit(&self, request: Request) -> Result<Generation, SubmitError> {
+        let mut generations = self.submit_all(vec![request])?;
+        Ok(generations.pop().expect("one request gives one generation"))
+    }
+
+    /// Queues several requests that may begin alike. They get places in this order, and all others only when the first
+    /// has its first token (or has ended), so that they find in the cache what it has computed.
+    ///
+    /// # Errors
+    /// [`SubmitError`]; none of them was queued then.
+    pub fn submit_all(&self, requests: Vec<Request>) -> Result<Vec<Generation>, SubmitError> {
+        requests.iter().try_for_each(|request| self.check(request))?;
         let mut state = self.shared.lock();
         if !state.accepts {
             return Err(SubmitError::ShuttingDown);
         }
-        state.queue.retain(|waiting| !waiting.events.is_closed());
-        let limit = self.shared.options.n_queue;
-        // A request that an idle place will take at once does not count as waiting.
-        let idle = self.shared.options.n_parallel.saturating_sub(state.stats.running);
-        if state.queue.len() >= limit.saturating_add(idle) {
-            return Err(SubmitError::QueueFull { limit });
-        }
-        if state.stats.running == 0 && state.queue.is_empty() {
+        state.drop_cancelled();
+        if state.is_idle() {
             state.last_progress = Instant::now();
         }
-        state.queue.push_back(Waiting { request, events: sender });
-        state.stats.waiting = state.queue.len();
+        let jobs = requests.iter().map(|request| self.job(request)).collect();
+        let full = |_| SubmitError::QueueFull { limit: self.shared.options.n_queue };
+        let ids = state.scheduler.submit(jobs).map_err(full)?;
+        let mut generations = Vec::with_capacity(ids.len());
+        for (id, mut request) in ids.into_iter().zip(requests) {
+            request.max_tokens = self.max_tokens(&request);
+            // The step loop never waits for a reader. A request makes `max_tokens + 2` events at most, and a bound
+            // would take the memory of all of them now.
+            let (sender, events) = async_channel::unbounded();
+            state.waiting.insert(id, Waiting { request, events: sender });
+            generations.push(Generation { events });
+        }
+        state.stats.waiting = state.scheduler.n_waiting();
+        state.has_news = true;
         drop(state);
         self.shared.wake.notify_all();
-        Ok(Generation { events })
+        Ok(generations)
+    }
+
+    fn job(&self, request: &Request) -> Job {
+        let scope = request.cache_scope.filter(|_| self.shared.options.prefix_cache);
+        Job {
+            prompt: request.prompt.clone(),
+            max_tokens: self.max_tokens(request),
+            root: scope.map(|scope| PageKey::root(&scope.0)),
+        }
+    }
+
+    /// What the context leaves of the tokens that a request asks for.
+    fn max_tokens(&self, request: &Request) -> usize {
+        request.max_tokens.min(self.shared.options.n_ctx - request.prompt.len())
     }
 
     fn check(&self, request: &Request) -> Result<(), SubmitError> {
@@ -201,7 +299,7 @@ impl Engine {
         let idle_for = state.last_progress.elapsed();
         if state.ended || !state.accepts {
             Health::Stopped
-        } else if state.stats.running + state.queue.len() > 0 && idle_for > STUCK_AFTER {
+        } else if !state.is_idle() && idle_for > STUCK_AFTER {
             Health::Stuck(idle_for)
         } else {
             Health::Ok
@@ -218,222 +316,5 @@ impl Engine {
             // A loop that panicked has said so in the log and ended all the same.
             drop(thread.join());
         }
-    }
-}
-
-/// What the engine thread owns.
-struct StepLoop {
-    shared: Arc<Shared>,
-    model: Box<dyn Model>,
-    blocks: KvBlocks,
-    metrics: Metrics,
-    running: Vec<Sequence>,
-    /// Sequences that have left their places, with their last events.
-    ended: Vec<(Sequence, EngineEvent)>,
-    logits: Vec<f32>,
-    n_steps: u64,
-}
-
-impl StepLoop {
-    fn new(shared: Arc<Shared>, model: Box<dyn Model>, blocks: KvBlocks, metrics: Metrics) -> Self {
-        let logits = vec![0.0; shared.options.n_parallel * model.n_vocab()];
-        Self {
-            shared,
-            model,
-            blocks,
-            metrics,
-            running: Vec::new(),
-            ended: Vec::new(),
-            logits,
-            n_steps: 0,
-        }
-    }
-
-    fn run(mut self) {
-        while self.wait_for_work() {
-            self.drop_cancelled();
-            self.admit();
-            if !self.running.is_empty() {
-                self.step();
-            }
-            self.report();
-            self.say_farewell();
-        }
-    }
-
-    /// Waits while there is nothing to do; false when there will be nothing more.
-    fn wait_for_work(&self) -> bool {
-        let mut state = self.shared.lock();
-        while self.running.is_empty() && state.queue.is_empty() {
-            if !state.accepts {
-                return false;
-            }
-            state = self.shared.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-        true
-    }
-
-    fn drop_cancelled(&mut self) {
-        let blocks = &mut self.blocks;
-        self.running.retain_mut(|sequence| {
-            let cancelled = sequence.is_cancelled();
-            if cancelled {
-                blocks.release(std::mem::take(&mut sequence.blocks));
-            }
-            !cancelled
-        });
-        self.shared.lock().queue.retain(|waiting| !waiting.events.is_closed());
-    }
-
-    /// Gives places to waiting requests in order. A request gets all the blocks that it may ever need, so it
-    /// never ends for the lack of one.
-    fn admit(&mut self) {
-        let shared = Arc::clone(&self.shared);
-        let mut state = shared.lock();
-        while self.running.len() < shared.options.n_parallel
-            && let Some(waiting) = state.queue.front()
-        {
-            let n_tokens = waiting.request.prompt.len() + waiting.request.max_tokens;
-            let Some(blocks) = self.blocks.reserve(n_tokens) else { break };
-            let waiting = state.queue.pop_front().expect("the front was just looked at");
-            self.running.push(Sequence::new(waiting, blocks, rand::random()));
-        }
-        // Submitters count free places by these, so they change under the same lock as the queue.
-        state.stats.running = self.running.len();
-        state.stats.waiting = state.queue.len();
-        state.stats.kv_blocks_used = self.blocks.used();
-    }
-
-    fn step(&mut self) {
-        let started = Instant::now();
-        let progress: Vec<_> = self.running.iter().map(Sequence::progress).collect();
-        #[expect(clippy::cast_possible_truncation, reason = "a rotation may wrap")]
-        let plan = plan_step(&progress, self.model.n_rows_max(), self.n_steps as usize);
-        match self.forward(&plan) {
-            Ok(()) => self.hand_out(&plan),
-            Err(reason) => self.fail_all(&reason),
-        }
-        self.n_steps += 1;
-        self.metrics.step_seconds.observe(started.elapsed().as_secs_f64());
-    }
-
-    /// Runs the rows of `plan` through the model. A panic in there becomes an error that ends the requests of
-    /// this step and leaves the engine running.
-    fn forward(&mut self, plan: &[Rows]) -> Result<(), String> {
-        let rows = BatchRows::collect(plan, &self.running);
-        let tables: Vec<&[u32]> = self.running.iter().map(|s| s.blocks.as_slice()).collect();
-        let batch = Batch {
-            token_ids: &rows.token_ids,
-            positions: &rows.positions,
-            sequences: &rows.sequences,
-            block_tables: &tables,
-            output_rows: &rows.output_rows,
-        };
-        let logits = &mut self.logits[..rows.output_rows.len() * self.model.n_vocab()];
-        let model = &mut self.model;
-        catch_unwind(AssertUnwindSafe(|| model.forward(&batch, logits))).map_err(|panic| {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text =
-                text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            format!("a step failed: {text}")
-        })
-    }
-
-    /// Samples a token for each sequence whose last known token was computed.
-    fn hand_out(&mut self, plan: &[Rows]) {
-        let n_vocab = self.model.n_vocab();
-        let mut ended = Vec::new();
-        let mut outputs = self.logits.chunks_exact_mut(n_vocab);
-        for rows in plan {
-            let sequence = &mut self.running[rows.sequence];
-            self.metrics.prompt_tokens.inc_by(sequence.advance(rows.n_rows) as u64);
-            if !rows.samples {
-                continue;
-            }
-            let logits =
-                outputs.next().expect("the model gave a row of logits for each sampling sequence");
-            let n_before = sequence.n_completion();
-            if let Outcome::Ended(event) = sequence.sample(logits) {
-                ended.push((rows.sequence, event));
-            }
-            self.metrics.completion_tokens.inc_by((sequence.n_completion() - n_before) as u64);
-        }
-        ended.sort_unstable_by_key(|(index, _)| *index);
-        for (index, event) in ended.into_iter().rev() {
-            let sequence = self.running.remove(index);
-            self.leave(sequence, event);
-        }
-    }
-
-    fn fail_all(&mut self, reason: &str) {
-        for sequence in std::mem::take(&mut self.running) {
-            self.leave(sequence, EngineEvent::Failed(reason.to_owned()));
-        }
-    }
-
-    /// Frees the place of a sequence that ends with `event`.
-    fn leave(&mut self, mut sequence: Sequence, event: EngineEvent) {
-        self.blocks.release(std::mem::take(&mut sequence.blocks));
-        self.ended.push((sequence, event));
-    }
-
-    /// Sends the last events, after the counts say that the places are free: who has seen an answer end may count
-    /// on its place.
-    fn say_farewell(&mut self) {
-        for (sequence, event) in self.ended.drain(..) {
-            sequence.send(event);
-        }
-    }
-
-    fn report(&mut self) {
-        let mut state = self.shared.lock();
-        state.last_progress = Instant::now();
-        state.stats = EngineStats {
-            waiting: state.queue.len(),
-            running: self.running.len(),
-            steps: self.n_steps,
-            kv_blocks_used: self.blocks.used(),
-            kv_blocks_total: self.blocks.total(),
-        };
-    }
-}
-
-impl Drop for StepLoop {
-    /// Says that no step will follow. It runs when a panic ends the thread too, so that nobody waits for an answer
-    /// that cannot come.
-    fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.accepts = false;
-        state.ended = true;
-        state.queue.clear();
-        state.stats.running = 0;
-        state.stats.waiting = 0;
-    }
-}
-
-/// The rows of a step in the model's form.
-#[derive(Default)]
-struct BatchRows {
-    token_ids: Vec<u32>,
-    positions: Vec<u32>,
-    sequences: Vec<usize>,
-    output_rows: Vec<usize>,
-}
-
-impl BatchRows {
-    fn collect(plan: &[Rows], running: &[Sequence]) -> Self {
-        let mut batch = Self::default();
-        for rows in plan {
-            let sequence = &running[rows.sequence];
-            batch.token_ids.extend_from_slice(sequence.uncomputed(rows.n_rows));
-            let first = u32::try_from(sequence.progress().computed)
-                .expect("a context has fewer than 2^32 tokens");
-            batch.positions.extend((first..).take(rows.n_rows));
-            batch.sequences.extend(std::iter::repeat_n(rows.sequence, rows.n_rows));
-            if rows.samples {
-                batch.output_rows.push(batch.token_ids.len() - 1);
-            }
-        }
-        batch
     }
 }

@@ -1,79 +1,97 @@
-//! Paged KV cache: which block holds which tokens. Never touches tensor bytes.
+//! Paged KV cache: the blocks of all groups and the pages that can be found in them. Never touches tensor bytes.
 
-use frank_plan::KV_BLOCK_TOKENS;
+mod blocks;
+mod stores;
 
-/// The blocks of one sequence: entry `i` holds positions `i * KV_BLOCK_TOKENS ..`.
-pub type BlockTable = Vec<u32>;
+use frank_models::KvGroup;
 
-/// Free blocks of the KV cache, and the count of all.
+pub(crate) use self::blocks::{BlockTable, KvBlocks, PAGE_TOKENS};
+use self::stores::StoreQueue;
+use crate::prefix_cache::{PageId, PrefixCache};
+
+/// Blocks and pages.
 #[derive(Debug)]
-pub struct KvBlocks {
-    total: usize,
-    free: Vec<u32>,
+pub(crate) struct KvCache {
+    pub(crate) groups: Vec<KvBlocks>,
+    pub(crate) pages: PrefixCache,
+    pub(crate) stores: StoreQueue,
 }
 
-impl KvBlocks {
-    /// A cache of `n_blocks` blocks, all free.
-    #[must_use]
-    pub fn new(n_blocks: u32) -> Self {
-        // Taken from the end, so that low blocks are used first.
-        Self { total: n_blocks as usize, free: (0..n_blocks).rev().collect() }
+impl KvCache {
+    /// A cache in which all blocks are free, for steps of at most `n_rows_max` rows.
+    pub(crate) fn new(groups: &[KvGroup], n_rows_max: usize) -> Self {
+        let groups: Vec<_> = groups.iter().map(|group| KvBlocks::new(group, n_rows_max)).collect();
+        let pages = PrefixCache::new(&groups);
+        Self { groups, pages, stores: StoreQueue::default() }
     }
 
-    /// Blocks that `n_tokens` tokens need.
-    #[must_use]
-    pub fn blocks_for(n_tokens: usize) -> usize {
-        n_tokens.div_ceil(KV_BLOCK_TOKENS as usize)
+    /// Whether a request of `n_tokens` tokens could run if it were alone.
+    pub(crate) fn holds(&self, n_tokens: usize) -> bool {
+        self.groups.iter().all(|group| group.needed(n_tokens) <= group.total())
     }
 
-    /// Takes the blocks for `n_tokens` tokens, or none at all when too few are free.
-    pub fn reserve(&mut self, n_tokens: usize) -> Option<BlockTable> {
-        let n = Self::blocks_for(n_tokens);
-        let rest = self.free.len().checked_sub(n)?;
-        let mut table = self.free.split_off(rest);
-        table.reverse();
-        Some(table)
+    /// Promises a request of `n_tokens` tokens its blocks of all groups. False when there are too few; nothing is
+    /// promised then.
+    pub(crate) fn promise(&mut self, n_tokens: usize) -> bool {
+        let is_there = self.groups.iter().all(|group| group.needed(n_tokens) <= group.promisable());
+        if is_there {
+            self.groups.iter_mut().for_each(|group| group.promise(group.needed(n_tokens)));
+        }
+        is_there
     }
 
-    /// Gives a sequence's blocks back.
-    pub fn release(&mut self, table: BlockTable) {
-        self.free.extend(table.into_iter().rev());
-        assert!(self.free.len() <= self.total, "{} blocks free of {}", self.free.len(), self.total);
+    /// Takes the promise for `n_tokens` tokens back.
+    pub(crate) fn take_back(&mut self, n_tokens: usize) {
+        self.groups.iter_mut().for_each(|group| group.take_back(group.needed(n_tokens)));
     }
 
-    /// Blocks in all.
-    #[must_use]
-    pub fn total(&self) -> usize {
-        self.total
+    /// Takes a block of `group` for a sequence that was promised it, from the prefix cache if need be.
+    pub(crate) fn take(&mut self, group: usize) -> u32 {
+        loop {
+            if let Some(block) = self.groups[group].take() {
+                return block;
+            }
+            let evicted = self.pages.evict(&mut self.groups, group);
+            assert!(evicted, "a block of group {group} was promised that is not there");
+        }
     }
 
-    /// Blocks that a sequence holds.
-    #[must_use]
-    pub fn used(&self) -> usize {
-        self.total - self.free.len()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reservation_takes_whole_blocks_or_nothing() {
-        let mut blocks = KvBlocks::new(3);
-        let first = blocks.reserve(33).expect("two of three blocks are free");
-        assert_eq!(first, [0, 1]);
-        assert_eq!(blocks.reserve(33), None);
-        assert_eq!(blocks.used(), 2);
-        assert_eq!(blocks.reserve(32), Some(vec![2]));
+    /// Takes the blocks before page `first` from the table of a sequence in `group`, whose windows have passed them.
+    /// `path` are the pages that the sequence passed through.
+    pub(crate) fn slide(
+        &mut self,
+        group: usize,
+        path: &[PageId],
+        table: &mut BlockTable,
+        first: usize,
+    ) {
+        let behind = table.first..first.min(table.blocks.len());
+        self.pages.release((group, &mut self.groups[group]), path, table, behind);
+        table.first = table.first.max(first);
     }
 
-    #[test]
-    fn released_blocks_are_handed_out_again() {
-        let mut blocks = KvBlocks::new(2);
-        let table = blocks.reserve(64).expect("both blocks are free");
-        blocks.release(table.clone());
-        assert_eq!(blocks.used(), 0);
-        assert_eq!(blocks.reserve(64), Some(table));
+    /// Keeps what it takes to go on behind `page`.
+    pub(crate) fn set_checkpoint(&mut self, page: PageId) {
+        self.pages.set_checkpoint(&mut self.groups, page);
+        self.store_checkpoint(page);
+    }
+
+    /// Whether rows read all earlier pages of the first group. No other group is without a window.
+    pub(crate) fn needs_all_pages(&self) -> bool {
+        !self.groups[0].has_window()
+    }
+
+    /// Notes for the disk that `page` can be found.
+    pub(crate) fn store_page(&mut self, page: PageId) {
+        if self.needs_all_pages() {
+            self.stores.push(page, 0);
+        }
+    }
+
+    /// Notes for the disk what it takes of groups with windows to go on behind `page`.
+    pub(crate) fn store_checkpoint(&mut self, page: PageId) {
+        for (group, page) in self.pages.checkpoint_blocks(&self.groups, page) {
+            self.stores.push(page, group);
+        }
     }
 }

@@ -4,8 +4,10 @@
 //! nothing of HTTP, text or any model's name.
 
 mod constraint;
+mod disk_cache;
 mod engine;
 mod kv_cache;
+mod prefix_cache;
 mod request;
 mod sampler;
 mod sampling;
@@ -13,12 +15,11 @@ mod scheduler;
 mod sequence;
 
 pub use constraint::{Constraint, ConstraintError};
+pub use disk_cache::{DiskCache, DiskCacheError, DiskCacheStats, EntryKey, Stored};
 pub use engine::{Engine, EngineOptions, EngineStats, Health};
-pub use kv_cache::{BlockTable, KvBlocks};
 pub use request::{
     CacheScope, EngineEvent, FinishReason, Generation, Request, SubmitError, Token, TokenLogprobs,
     Usage,
 };
-pub use sampler::{Sampler, SamplerError};
-pub use sampling::SamplingParams;
-pub use scheduler::{Progress, Rows, plan_step};
+pub use sampler::{DryBreakers, SampleContext, Sampler, SamplerError, Stage};
+pub use sampling::{Dry, Mirostat, MirostatVersion, SamplingParams};
