@@ -12,6 +12,7 @@ const ORDER: &[&str] = &[
     "frank-telemetry",
     "frank-kernels",
     "frank-tokenizer",
+    "frank-grammar",
     "frank-plan",
     "frank-experts",
     "frank-api",

@@ -1,0 +1,195 @@
+//! Grammars from strangers: each is refused, or followed within the limits on work. Nothing panics, loops, or takes more
+//! than its share.
+
+use std::iter::repeat_n;
+
+use frank_grammar::{Grammar, GrammarError, Limits};
+use rand::seq::IndexedRandom;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::SeedableRng;
+use serde_json::{Map, Value, json};
+
+use crate::walk::SMALL;
+
+/// Steps of an answer that is followed.
+const STEPS: usize = 40;
+
+/// Compiles a grammar and follows it for some steps; its refusals are as good as its answers.
+fn follow(name: &str, grammar: &Grammar) {
+    let mut matcher = match SMALL.try_compile(grammar) {
+        Ok(matcher) => matcher,
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.len() < 1_000 && !text.contains("panic"), "{name}: {text}");
+            return;
+        }
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let mut mask = vec![0; SMALL.texts.len().div_ceil(32)];
+    for _ in 0..STEPS {
+        if matcher.allowed(&mut mask).is_err() {
+            return;
+        }
+        let ids = (0u32..).take(SMALL.texts.len());
+        let allowed: Vec<u32> = ids
+            .filter(|id| mask[*id as usize / 32] >> (id % 32) & 1 == 1 && !SMALL.ends.contains(id))
+            .collect();
+        let Some(&token_id) = allowed.choose(&mut rng) else { return };
+        if matcher.accept(token_id).is_err() {
+            return;
+        }
+    }
+}
+
+fn nested(depth: usize, keyword: &str) -> Value {
+    (0..depth).fold(json!(true), |inner, _| match keyword {
+        "items" | "additionalProperties" => json!({keyword: inner}),
+        "properties" => json!({"properties": {"a": inner}}),
+        _ => json!({keyword: [inner]}),
+    })
+}
+
+/// Definitions of which each needs the next, and the last the first.
+fn chain(length: usize) -> Value {
+    let definition = |n: usize| json!({"type": "object", "properties": {"a": {"$ref": format!("#/$defs/d{}", (n + 1) % length)}}});
+    let all: Map<String, Value> = (0..length).map(|n| (format!("d{n}"), definition(n))).collect();
+    json!({"$defs": all, "$ref": "#/$defs/d0"})
+}
+
+fn schemas() -> Vec<(&'static str, Value)> {
+    let either = |n: usize| json!({"anyOf": [{"properties": {format!("p{n}"): {"type": "integer"}}}, {"minProperties": n}]});
+    let many = |keyword: &str, n: usize| json!({keyword: (0..n).map(|n| json!({"const": format!("v{n}")})).collect::<Vec<_>>()});
+    let patterns: Map<String, Value> =
+        (0..60).map(|n| (format!("^(a|b)*a(a|b){{{n}}}$"), json!({"type": "integer"}))).collect();
+    vec![
+        ("a chain of references", chain(800)),
+        ("a reference to itself", json!({"$ref": "#"})),
+        (
+            "references in a circle",
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}),
+        ),
+        (
+            "references in a circle with siblings",
+            json!({"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#/$defs/a"}, {"type": "object"}]}}}),
+        ),
+        (
+            "a reference to itself among alternatives",
+            json!({"oneOf": [{"$ref": "#"}, {"type": "null"}]}),
+        ),
+        ("products of alternatives", json!({"allOf": (0..14).map(either).collect::<Vec<_>>()})),
+        ("many constants", many("anyOf", 1_200)),
+        ("many constants to tell apart", many("oneOf", 400)),
+        (
+            "long strings",
+            json!({"type": "string", "minLength": 100_000, "maxLength": 4_000_000_000u64}),
+        ),
+        (
+            "long arrays",
+            json!({"items": {"type": "string", "maxLength": 1_000_000}, "minItems": 100_000, "maxItems": 4_000_000_000u64}),
+        ),
+        ("many properties", json!({"type": "object", "minProperties": 1_000_000})),
+        ("patterns of properties that overlap", json!({"patternProperties": patterns})),
+        (
+            "wide numbers",
+            json!({"type": "number", "minimum": -1.234_567_890_123e15, "maximum": 1e-9, "multipleOf": 0.000_001}),
+        ),
+        ("alternatives in alternatives", json!({"type": "string", "pattern": "^((a|aa)*){1000}$"})),
+        ("a far look back", json!({"type": "string", "pattern": "^(.*a.{60}){20}$"})),
+        (
+            "Unicode classes by the thousand",
+            json!({"type": "string", "pattern": "^(\\p{L}|\\p{Greek}|\\W){1,5000}$"}),
+        ),
+        (
+            "an expression that doubles",
+            json!({"type": "string", "pattern": "((((((((a{9}){9}){9}){9}){9}){9}){9}){9}){9}"}),
+        ),
+    ]
+}
+
+#[test]
+fn hostile_schemas_are_refused_or_followed_within_the_limits() {
+    for (name, schema) in schemas() {
+        follow(name, &Grammar::json_schema(&schema));
+    }
+}
+
+fn texts() -> Vec<(&'static str, String)> {
+    let doubling = |n: usize| -> String {
+        (0..n).map(|n| format!("r{n} ::= r{} r{}\n", n + 1, n + 1)).collect()
+    };
+    let chained: String = (0..1_000).map(|n| format!("r{n} ::= \"{n}\" r{}?\n", n + 1)).collect();
+    let words: String = (0..900).map(|n| format!(" | \"w{n}\" root")).collect();
+    vec![
+        ("rules that double", format!("root ::= r0\n{}r60 ::= \"a\"", doubling(60))),
+        ("rules that double nothing", format!("root ::= r0 \"x\"\n{}r60 ::= \"\"", doubling(60))),
+        ("repetitions of repetitions", "root ::= (((\"a\"{2000}){2000}){2000}){2000}".to_owned()),
+        ("repetitions of a rule", "root ::= (\"(\" root \")\"){2000} | \"x\"{1,2000}".to_owned()),
+        ("a chain of rules", format!("root ::= r0\n{chained}r1000 ::= \"z\"")),
+        ("a rule of itself", "root ::= root".to_owned()),
+        ("rules of each other", "root ::= a\na ::= b\nb ::= a | a".to_owned()),
+        (
+            "every way to read it",
+            "root ::= root root | \"a\" | \"aa\" | root root root |".to_owned(),
+        ),
+        ("any text between rules", "root ::= .* root .* | .* \"x\" .* root? .*".to_owned()),
+        ("many words", format!("root ::= \"x\"{words}")),
+        ("stars of stars", "root ::= ((((\"a\"*)*)*)* \"b\"*)* root?".to_owned()),
+    ]
+}
+
+#[test]
+fn hostile_gbnf_is_refused_or_followed_within_the_limits() {
+    for (name, text) in texts() {
+        follow(name, &Grammar::gbnf(&text));
+    }
+}
+
+#[test]
+fn hostile_expressions_are_refused_or_followed_within_the_limits() {
+    for regex in [
+        "(a|aa)*{1000}",
+        "(.*a.{200}){50}",
+        "(a?){1000}a{1000}",
+        "(\\w+\\s*){1,1000}x",
+        "(",
+        "a{100000}",
+        "(?=a)b",
+    ] {
+        follow(regex, &Grammar::regex(regex));
+    }
+}
+
+#[test]
+fn what_exceeds_a_limit_is_refused_by_its_name() {
+    for keyword in
+        ["items", "additionalProperties", "properties", "allOf", "anyOf", "oneOf", "prefixItems"]
+    {
+        let error = SMALL.try_compile(&Grammar::json_schema(&nested(65, keyword))).err();
+        assert!(
+            matches!(error, Some(GrammarError::TooDeep { max: 64, .. })),
+            "{keyword}: {error:?}"
+        );
+    }
+    let groups: String =
+        repeat_n('(', 65).chain(['"', 'a', '"']).chain(repeat_n(')', 65)).collect();
+    let error = SMALL.try_compile(&Grammar::gbnf(&format!("root ::= {groups}"))).err();
+    assert!(matches!(error, Some(GrammarError::TooDeep { max: 64, .. })), "{error:?}");
+    let limits = Limits { source_bytes: 100, parts: 3, ..Limits::default() };
+    let refusal = |grammar: Grammar| grammar.compile(&SMALL.vocabulary, &limits).err();
+    let many = json!({"anyOf": [true, true, true]});
+    let too_large = |what, got, max| Some(GrammarError::TooLarge { what, got, max });
+    assert_eq!(refusal(Grammar::json_schema(&many)), too_large("schemas", 4, 3));
+    assert_eq!(refusal(Grammar::gbnf("root ::= \"abcdef\"")), too_large("elements", 4, 3));
+    assert_eq!(refusal(Grammar::gbnf(&"#".repeat(101))), too_large("bytes", 101, 100));
+    assert_eq!(refusal(Grammar::regex(&"a".repeat(101))), too_large("bytes", 101, 100));
+}
+
+#[test]
+fn work_beyond_the_fuel_is_a_refusal_and_not_a_wait() {
+    let limits = Limits { compile_fuel: 50, ..Limits::default() };
+    let error = Grammar::json_object().compile(&SMALL.vocabulary, &limits).err();
+    assert!(matches!(error, Some(GrammarError::Unusable(_))), "{error:?}");
+    let limits = Limits { step_items: 1, step_fuel: 1, ..Limits::default() };
+    let error = Grammar::json_object().compile(&SMALL.vocabulary, &limits).err();
+    assert!(matches!(error, Some(GrammarError::Unusable(_))), "{error:?}");
+}
