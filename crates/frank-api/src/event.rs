@@ -2,20 +2,66 @@
 
 use crate::error::ApiError;
 
-/// One step of an answer: any number of `Text`, then one `Finished` or `Failed`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One step of an answer: for each choice any number of `Delta`, then one `Finished`, mixed with those of the others.
+/// The last `Finished` has the totals. A `Failed` ends all.
+#[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// More of the answer; whole characters.
-    Text(String),
-    /// The answer is whole.
+    /// More of a choice.
+    Delta(Delta),
+    /// A choice is whole.
     Finished {
+        /// Which, from 0.
+        choice: u32,
         /// Why it ended.
         reason: FinishReason,
-        /// Tokens that it took.
-        usage: Usage,
+        /// What all choices took together, once all are whole.
+        totals: Option<Totals>,
     },
     /// The answer cannot be continued.
     Failed(ApiError),
+}
+
+impl Event {
+    /// Whether no other event follows.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        match self {
+            Self::Delta(_) => false,
+            Self::Finished { totals, .. } => totals.is_some(),
+            Self::Failed(_) => true,
+        }
+    }
+}
+
+/// More of a choice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delta {
+    /// Which choice, from 0.
+    pub choice: u32,
+    /// Whole characters; may be empty.
+    pub text: String,
+    /// The tokens that begin in `text`, where the client asked for them.
+    pub logprobs: Option<Vec<TokenLogprob>>,
+}
+
+/// How likely a token of an answer was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TokenLogprob {
+    /// The token and its log probability.
+    pub token: Alternative,
+    /// Characters of the choice before it.
+    pub text_offset: u64,
+    /// The most likely tokens at its place, the most likely first.
+    pub top: Vec<Alternative>,
+}
+
+/// A token and how likely it was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// What it stands for; may be a part of a character, or nothing.
+    pub bytes: Vec<u8>,
+    /// Natural logarithm of its probability by the model alone.
+    pub logprob: f32,
 }
 
 /// Why an answer ended.
@@ -27,11 +73,31 @@ pub enum FinishReason {
     Length,
 }
 
+/// What an answer took, all choices together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Tokens.
+    pub usage: Usage,
+    /// Time.
+    pub timings: Timings,
+}
+
 /// Tokens that a request took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Tokens of the prompt.
     pub prompt_tokens: u64,
-    /// Tokens generated.
+    /// Of these, tokens that were taken from the prefix cache for the first choice.
+    pub cached_tokens: u64,
+    /// Tokens generated, of all choices.
     pub completion_tokens: u64,
+}
+
+/// Time that a request took, without what it waited for a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Timings {
+    /// Milliseconds until the first token.
+    pub prompt_ms: f64,
+    /// Milliseconds from the first token to the last.
+    pub completion_ms: f64,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::event::{Event, FinishReason, Usage};
+use crate::event::{Event, FinishReason, TokenLogprob, Totals};
 
 /// What every part of a reply repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,14 +16,23 @@ pub struct ReplyHead {
 }
 
 /// A whole answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// At least one.
+    pub choices: Vec<Choice>,
+    /// What they took together.
+    pub totals: Totals,
+}
+
+/// One of several answers to the same request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
     /// Its text.
     pub text: String,
+    /// Its tokens, where the client asked for them.
+    pub logprobs: Option<Vec<TokenLogprob>>,
     /// Why it ended.
     pub reason: FinishReason,
-    /// Tokens that it took.
-    pub usage: Usage,
 }
 
 /// One server-sent event.
@@ -52,6 +61,6 @@ pub trait ReplyStream: Send {
     /// Frames before the first event.
     fn start(&mut self) -> Vec<Frame>;
 
-    /// Frames for an event. Those of `Finished` and `Failed` end the stream.
+    /// Frames for an event. Those of the last event end the stream.
     fn event(&mut self, event: &Event) -> Vec<Frame>;
 }

@@ -1,6 +1,9 @@
 //! What a client asks for, in no vendor's words.
 
 use frank_chat::Conversation;
+use serde_json::Value;
+
+use crate::sampling::SamplingOverrides;
 
 /// A parsed request of any dialect.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,12 +61,42 @@ pub struct AnswerOptions {
     pub sampling: SamplingOverrides,
     /// Tokens at most, at least 1.
     pub max_tokens: Option<u64>,
+    /// Neither an end token nor a stop text ends the answer before so many tokens; not above `max_tokens`.
+    pub min_tokens: u64,
     /// Texts that end the answer and are not part of it; none is empty.
     pub stop: Vec<String>,
     /// Whether only the token limit and stop texts end the answer.
     pub ignore_end: bool,
+    /// Answers that are wanted, at least 1.
+    pub n_choices: Option<u32>,
+    /// Reports the log probability of each token, and of this many of the most likely ones beside it.
+    pub n_logprobs: Option<u32>,
+    /// What the answer must look like.
+    pub format: Option<FormatRule>,
+    /// Whether the prompt may be taken from the prefix cache and kept in it.
+    pub use_cache: Option<bool>,
     /// How the client wants it delivered.
     pub delivery: Delivery,
+}
+
+/// What an answer must look like, and which parameter said so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FormatRule {
+    /// The rule.
+    pub format: AnswerFormat,
+    /// The parameter, as a path.
+    pub param: &'static str,
+}
+
+/// The forms that an answer can be kept to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnswerFormat {
+    /// Any JSON object.
+    JsonObject,
+    /// JSON that a JSON schema describes. The schema is as the client sent it.
+    JsonSchema(Value),
+    /// Text that a grammar in GBNF describes. It is as the client sent it.
+    Gbnf(String),
 }
 
 /// How an answer reaches the client.
@@ -77,27 +110,4 @@ pub enum Delivery {
         /// Whether the token counts follow at the end.
         usage: bool,
     },
-}
-
-/// Sampling settings that a client gave; each is in the range that its name allows.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct SamplingOverrides {
-    /// 0 to 2; 0 is the most likely token.
-    pub temperature: Option<f32>,
-    /// 0 is off.
-    pub top_k: Option<u32>,
-    /// 0 to 1.
-    pub top_p: Option<f32>,
-    /// 0 to 1.
-    pub min_p: Option<f32>,
-    /// Above 0; 1 is off.
-    pub repeat_penalty: Option<f32>,
-    /// Tokens that the penalties look back on.
-    pub repeat_last_n: Option<u32>,
-    /// -2 to 2; 0 is off.
-    pub presence_penalty: Option<f32>,
-    /// -2 to 2; 0 is off.
-    pub frequency_penalty: Option<f32>,
-    /// Makes the draw repeatable.
-    pub seed: Option<u64>,
 }

@@ -1,27 +1,29 @@
-//! An answer as it grows: the engine's tokens become text, and text becomes events.
+//! An answer as it grows: what the engine reports of each choice becomes one row of events.
 
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
-use std::time::Instant;
 
-use frank_api::{Answer, ApiError, ErrorKind, Event, FinishReason, Usage};
-use frank_engine::{EngineEvent, Generation, Token};
-use frank_telemetry::Metrics;
-use frank_tokenizer::Detokenizer;
-use futures_util::FutureExt;
+use frank_api::{Answer, ApiError, Choice, ErrorKind, Event, FinishReason, Totals, Usage};
+use frank_engine::{EngineEvent, Generation};
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 
 use crate::app::App;
+use crate::choice::{ChoiceText, Grown, TextRules};
 use crate::error;
+use crate::pace::Pace;
 use crate::served::Served;
-use crate::stop::StopMatcher;
 
-/// An answer as it grows: tokens become text, and stop texts cut it. Dropping it cancels the answer.
+/// The next event of one choice. It owns the choice's generation and gives it back.
+type NextEvent = BoxFuture<'static, (usize, Generation, Option<EngineEvent>)>;
+
+/// An answer as it grows. Dropping it cancels all its choices.
 pub(crate) struct AnswerEvents {
-    /// Gone once the answer has ended, so that a slow reader holds no place in the batch.
-    generation: Option<Generation>,
-    detokenizer: Detokenizer,
-    stops: StopMatcher,
+    /// One for each choice that has not ended. That of an ended one is gone, so that a slow reader holds no place in
+    /// the batch.
+    running: FuturesUnordered<NextEvent>,
+    choices: Vec<ChoiceText>,
     /// As of the last token.
     usage: Usage,
     ready: VecDeque<Event>,
@@ -29,25 +31,26 @@ pub(crate) struct AnswerEvents {
 }
 
 impl AnswerEvents {
+    /// The answer whose choices are `generations`, to a prompt of so many tokens.
     pub(crate) fn new(
-        generation: Generation,
+        generations: Vec<Generation>,
         served: &Served,
-        stop: &[String],
+        rules: &TextRules,
         prompt_tokens: u64,
         pace: Pace,
     ) -> Self {
+        let choices = (0u32..).take(generations.len());
         Self {
-            generation: Some(generation),
-            detokenizer: Detokenizer::new(Arc::clone(&served.tokenizer)),
-            stops: StopMatcher::new(stop),
-            usage: Usage { prompt_tokens, completion_tokens: 0 },
+            choices: choices.map(|i| ChoiceText::new(i, &served.tokenizer, rules)).collect(),
+            running: generations.into_iter().enumerate().map(next_event).collect(),
+            usage: Usage { prompt_tokens, ..Usage::default() },
             ready: VecDeque::new(),
             pace,
         }
     }
 
     /// The next event. A failure of ours is one too. May be dropped and called again without losing anything; not
-    /// to be called after `Finished` or `Failed`.
+    /// to be called after the last event.
     pub(crate) async fn next(&mut self, app: &App) -> Event {
         let next = AssertUnwindSafe(self.next_unguarded(app)).catch_unwind().await;
         next.unwrap_or_else(|_| Event::Failed(error::internal()))
@@ -58,66 +61,77 @@ impl AnswerEvents {
             if let Some(event) = self.ready.pop_front() {
                 return event;
             }
-            let generation =
-                self.generation.as_mut().expect("an answer that ended is not asked again");
             tokio::select! {
-                event = generation.next() => self.take(event, app),
+                next = self.running.next() => {
+                    let (choice, generation, event) =
+                        next.expect("an answer that ended is not asked again");
+                    self.take(choice, generation, event, app);
+                }
                 () = app.closing() => return Event::Failed(error::shutting_down()),
             }
         }
     }
 
-    fn take(&mut self, event: Option<EngineEvent>, app: &App) {
-        match event {
-            Some(EngineEvent::Started { .. }) => {}
-            Some(EngineEvent::Token(Token { token_id, .. })) => {
-                self.usage.completion_tokens += 1;
-                self.pace.token();
-                let text = self.detokenizer.push(token_id);
-                self.pass(&text);
+    fn take(
+        &mut self,
+        choice: usize,
+        generation: Generation,
+        event: Option<EngineEvent>,
+        app: &App,
+    ) {
+        let goes_on = match event {
+            Some(EngineEvent::Started { cached_tokens }) => {
+                self.pace.started();
+                if choice == 0 {
+                    self.usage.cached_tokens = cached_tokens as u64;
+                }
+                true
             }
-            Some(EngineEvent::Finished(reason, _)) => self.finish(reason),
+            Some(EngineEvent::Token(token)) => {
+                self.usage.completion_tokens += 1;
+                self.pace.token(choice);
+                let grown = self.choices[choice].push(&token);
+                !self.queue(choice, grown)
+            }
+            Some(EngineEvent::Finished(reason, _)) => {
+                let grown = self.choices[choice].finish();
+                if !self.queue(choice, grown) {
+                    self.end(choice, reason_of(reason));
+                }
+                false
+            }
             Some(EngineEvent::Failed(reason)) => {
                 tracing::error!(reason, "an answer failed");
-                self.end(Event::Failed(ApiError::new(ErrorKind::Internal, reason)));
+                return self.fail(ApiError::new(ErrorKind::Internal, reason));
             }
-            None => self.end(Event::Failed(engine_gone(app))),
-        }
-    }
-
-    /// Queues `text` as far as no stop text may begin in it. True when one was found, which ends the answer.
-    fn pass(&mut self, text: &str) -> bool {
-        let passed = self.stops.push(text);
-        self.queue_text(passed.text);
-        if passed.stopped {
-            self.end(Event::Finished { reason: FinishReason::Stop, usage: self.usage });
-        }
-        passed.stopped
-    }
-
-    fn finish(&mut self, reason: frank_engine::FinishReason) {
-        let tail = self.detokenizer.finish();
-        if self.pass(&tail) {
-            return;
-        }
-        let held = self.stops.finish();
-        self.queue_text(held);
-        let reason = match reason {
-            frank_engine::FinishReason::Stop => FinishReason::Stop,
-            frank_engine::FinishReason::Length => FinishReason::Length,
+            None => return self.fail(engine_gone(app)),
         };
-        self.end(Event::Finished { reason, usage: self.usage });
-    }
-
-    fn end(&mut self, event: Event) {
-        self.generation = None;
-        self.ready.push_back(event);
-    }
-
-    fn queue_text(&mut self, text: String) {
-        if !text.is_empty() {
-            self.ready.push_back(Event::Text(text));
+        if goes_on {
+            self.running.push(next_event((choice, generation)));
         }
+    }
+
+    /// Queues what became certain of a choice. True when a stop text ended it.
+    fn queue(&mut self, choice: usize, grown: Grown) -> bool {
+        self.ready.extend(grown.delta.map(Event::Delta));
+        if grown.stopped {
+            self.end(choice, FinishReason::Stop);
+        }
+        grown.stopped
+    }
+
+    /// Ends a choice. The last one to end brings the totals.
+    fn end(&mut self, choice: usize, reason: FinishReason) {
+        let totals = Totals { usage: self.usage, timings: self.pace.timings() };
+        let totals = self.running.is_empty().then_some(totals);
+        let choice = u32::try_from(choice).expect("choices are counted in u32");
+        self.ready.push_back(Event::Finished { choice, reason, totals });
+    }
+
+    /// Ends all choices: an answer with one missing is none.
+    fn fail(&mut self, error: ApiError) {
+        self.running.clear();
+        self.ready.push_back(Event::Failed(error));
     }
 
     /// The whole answer.
@@ -125,14 +139,40 @@ impl AnswerEvents {
     /// # Errors
     /// Why it could not be finished.
     pub(crate) async fn collect(mut self, app: &App) -> Result<Answer, ApiError> {
-        let mut text = String::new();
+        let mut choices: Vec<Choice> = self.choices.iter().map(ChoiceText::empty).collect();
         loop {
             match self.next(app).await {
-                Event::Text(more) => text.push_str(&more),
-                Event::Finished { reason, usage } => return Ok(Answer { text, reason, usage }),
+                Event::Delta(delta) => {
+                    let choice = &mut choices[delta.choice as usize];
+                    choice.text.push_str(&delta.text);
+                    if let Some(more) = delta.logprobs {
+                        choice.logprobs.get_or_insert_default().extend(more);
+                    }
+                }
+                Event::Finished { choice, reason, totals } => {
+                    choices[choice as usize].reason = reason;
+                    if let Some(totals) = totals {
+                        return Ok(Answer { choices, totals });
+                    }
+                }
                 Event::Failed(error) => return Err(error),
             }
         }
+    }
+}
+
+fn next_event((choice, mut generation): (usize, Generation)) -> NextEvent {
+    async move {
+        let event = generation.next().await;
+        (choice, generation, event)
+    }
+    .boxed()
+}
+
+fn reason_of(reason: frank_engine::FinishReason) -> FinishReason {
+    match reason {
+        frank_engine::FinishReason::Stop => FinishReason::Stop,
+        frank_engine::FinishReason::Length => FinishReason::Length,
     }
 }
 
@@ -143,31 +183,5 @@ fn engine_gone(app: &App) -> ApiError {
         error::internal()
     } else {
         error::shutting_down()
-    }
-}
-
-/// Measures the waits between tokens.
-pub(crate) struct Pace {
-    metrics: Metrics,
-    last: Instant,
-    any: bool,
-}
-
-impl Pace {
-    /// The first wait began when the request arrived.
-    pub(crate) fn since(arrived: Instant, metrics: &Metrics) -> Self {
-        Self { metrics: metrics.clone(), last: arrived, any: false }
-    }
-
-    fn token(&mut self) {
-        let now = Instant::now();
-        let seconds = now.duration_since(self.last).as_secs_f64();
-        let histogram = if self.any {
-            &self.metrics.inter_token_seconds
-        } else {
-            &self.metrics.first_token_seconds
-        };
-        histogram.observe(seconds);
-        (self.last, self.any) = (now, true);
     }
 }

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
+use frank_engine::CacheScope;
+use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
 
@@ -80,6 +82,13 @@ impl ApiKeys {
     /// Whether a request with these headers may ask: `Authorization: Bearer KEY` or `x-api-key: KEY`.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> bool {
         self.is_open() || presented(headers).any(|key| self.holds(key))
+    }
+
+    /// Whose cached prefixes a request with these headers shares: those of the key that let it in. Without keys, all
+    /// requests share them.
+    pub(crate) fn cache_scope(&self, headers: &HeaderMap) -> CacheScope {
+        let key = presented(headers).find(|key| self.holds(key));
+        key.map_or_else(CacheScope::default, |key| CacheScope(Sha256::digest(key).into()))
     }
 
     /// Compares with every key in a time that does not tell where a wrong one differs.

@@ -29,10 +29,17 @@ pub(crate) fn response(path: &str, error: &ApiError) -> Response {
     response
 }
 
-/// The engine did not take a request.
-pub(crate) fn not_submitted(error: &SubmitError) -> ApiError {
+/// The engine did not take a request for so many choices.
+pub(crate) fn not_submitted(error: &SubmitError, n_choices: usize) -> ApiError {
     let message = error.to_string();
     match error {
+        // They could only be taken while little else runs or waits.
+        SubmitError::QueueFull { limit } if n_choices > *limit && n_choices > 1 => {
+            let message = format!(
+                "n must be at most {limit} here, not {n_choices}: so many requests may wait"
+            );
+            ApiError::invalid("n", message)
+        }
         SubmitError::QueueFull { .. } => {
             ApiError::new(ErrorKind::Unavailable, message).with_code("queue_full")
         }

@@ -9,14 +9,16 @@ use axum::http::Request;
 use axum::response::{IntoResponse, Response};
 use frank_api::{
     AnswerOptions, ApiError, ApiRequest, CompletionPrompt, Delivery, Dialect, ReplyHead,
-    SamplingOverrides,
 };
 use frank_chat::Conversation;
-use frank_engine::SamplingParams;
+use frank_engine::{CacheScope, SamplingParams};
 
-use crate::answer_events::{AnswerEvents, Pace};
+use crate::answer_events::AnswerEvents;
 use crate::app::App;
+use crate::choice::TextRules;
 use crate::limits::JsonBody;
+use crate::pace::Pace;
+use crate::sampling::sampling_params;
 use crate::served::{Loaded, Served, unix_seconds};
 use crate::{error, sse};
 
@@ -31,28 +33,26 @@ pub(crate) async fn answer(
 ) -> Result<Response, ApiError> {
     let arrived = Instant::now();
     let loaded = app.model()?.clone();
+    let scope = app.keys.cache_scope(request.headers());
     let body = app.limits.read_json(request, loaded.body_bytes_max()).await?;
     let under_way = app.answers.begin();
     // The end may have begun while the body came in; it waits only for answers that began before it.
     app.model()?;
     let served = Arc::clone(&loaded.served);
-    let prepared = off_the_async_threads(app, move || prepare(dialect, &loaded, body)).await??;
-    let prompt_tokens = prepared.request.prompt.len() as u64;
-    let generation =
-        served.engine.submit(prepared.request).map_err(|e| error::not_submitted(&e))?;
-    let events = AnswerEvents::new(
-        generation,
-        &served,
-        &prepared.stop,
-        prompt_tokens,
-        Pace::since(arrived, &app.metrics),
-    );
+    let work = move || prepare(dialect, &loaded, body, scope);
+    let Prepared { requests, prompt_tokens, rules, delivery, model } =
+        off_the_async_threads(app, work).await??;
+    let pace = Pace::since(arrived, requests.len(), &app.metrics);
+    let n_choices = requests.len();
+    let generations = served.engine.submit_all(requests);
+    let generations = generations.map_err(|e| error::not_submitted(&e, n_choices))?;
+    let events = AnswerEvents::new(generations, &served, &rules, prompt_tokens, pace);
     let head = ReplyHead {
         id: format!("{}{:032x}", dialect.id_prefix, rand::random::<u128>()),
         created: unix_seconds(),
-        model: prepared.model,
+        model,
     };
-    match prepared.delivery {
+    match delivery {
         Delivery::Stream { usage } => {
             let reply = (dialect.stream)(head, usage);
             Ok(sse::response(Arc::clone(app), reply, events, under_way))
@@ -84,8 +84,10 @@ pub(crate) async fn off_the_async_threads<T: Send + 'static>(
 
 /// A request in the engine's terms, and what is needed to reply.
 struct Prepared {
-    request: frank_engine::Request,
-    stop: Vec<String>,
+    /// One for each choice.
+    requests: Vec<frank_engine::Request>,
+    prompt_tokens: u64,
+    rules: TextRules,
     delivery: Delivery,
     /// The name that the client used.
     model: String,
@@ -95,7 +97,12 @@ struct Prepared {
     clippy::needless_pass_by_value,
     reason = "the body's memory is given back when its tokens are made"
 )]
-fn prepare(dialect: &Dialect, loaded: &Loaded, body: JsonBody) -> Result<Prepared, ApiError> {
+fn prepare(
+    dialect: &Dialect,
+    loaded: &Loaded,
+    body: JsonBody,
+    scope: CacheScope,
+) -> Result<Prepared, ApiError> {
     let request = (dialect.parse)(&body.bytes)?;
     let model = loaded.name_for(request.options().model.as_deref())?.to_owned();
     let served = &loaded.served;
@@ -106,15 +113,47 @@ fn prepare(dialect: &Dialect, loaded: &Loaded, body: JsonBody) -> Result<Prepare
             (completion_prompt(served, completion.prompt), completion.options)
         }
     };
-    let AnswerOptions { sampling, max_tokens, stop, ignore_end, delivery, .. } = options;
-    let request = frank_engine::Request {
-        prompt,
-        max_tokens: max_tokens.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
-        sampling: merged(&served.sampling, &sampling),
-        end_tokens: if ignore_end { Vec::new() } else { served.tokenizer.end_tokens().to_vec() },
-        ..frank_engine::Request::default()
+    let prompt_tokens = prompt.len() as u64;
+    let requests = choices(loaded, &prompt, &options, scope)?;
+    let AnswerOptions { min_tokens, stop, n_logprobs, delivery, .. } = options;
+    let rules = TextRules { stop, min_tokens, tells_logprobs: n_logprobs.is_some() };
+    Ok(Prepared { requests, prompt_tokens, rules, delivery, model })
+}
+
+/// A request for each choice.
+fn choices(
+    loaded: &Loaded,
+    prompt: &[u32],
+    options: &AnswerOptions,
+    scope: CacheScope,
+) -> Result<Vec<frank_engine::Request>, ApiError> {
+    let served = &loaded.served;
+    let n_choices = options.n_choices.unwrap_or(1);
+    let sampling = sampling_params(&served.tokenizer, &served.sampling, &options.sampling)?;
+    // An answer that must not end never has enough tokens.
+    let min_tokens = if options.ignore_end { u64::MAX } else { options.min_tokens };
+    let request = |choice: u32| -> Result<_, ApiError> {
+        Ok(frank_engine::Request {
+            prompt: prompt.to_vec(),
+            max_tokens: options.max_tokens.map_or(usize::MAX, saturated),
+            sampling: SamplingParams { seed: seed_of(choice, sampling.seed), ..sampling.clone() },
+            end_tokens: served.tokenizer.end_tokens().to_vec(),
+            min_tokens: saturated(min_tokens),
+            n_logprobs: options.n_logprobs.map(|n| n as usize),
+            constraint: options.format.as_ref().map(|rule| loaded.constraint(rule)).transpose()?,
+            cache_scope: options.use_cache.unwrap_or(true).then_some(scope),
+        })
     };
-    Ok(Prepared { request, stop, delivery, model })
+    (0..n_choices).map(request).collect()
+}
+
+fn saturated(n_tokens: u64) -> usize {
+    usize::try_from(n_tokens).unwrap_or(usize::MAX)
+}
+
+/// Choices with one seed would all be the same.
+fn seed_of(choice: u32, seed: Option<u64>) -> Option<u64> {
+    seed.map(|seed| seed.wrapping_add(u64::from(choice)))
 }
 
 /// Refuses a text that no tokens of the context can hold.
@@ -146,20 +185,5 @@ fn completion_prompt(served: &Served, prompt: CompletionPrompt) -> Vec<u32> {
     match prompt {
         CompletionPrompt::Text(text) => served.tokenizer.encode_text(&text),
         CompletionPrompt::Tokens(tokens) => tokens,
-    }
-}
-
-/// The model's own sampling, changed where the client says so.
-fn merged(defaults: &SamplingParams, overrides: &SamplingOverrides) -> SamplingParams {
-    SamplingParams {
-        temperature: overrides.temperature.unwrap_or(defaults.temperature),
-        top_k: overrides.top_k.unwrap_or(defaults.top_k),
-        top_p: overrides.top_p.unwrap_or(defaults.top_p),
-        min_p: overrides.min_p.unwrap_or(defaults.min_p),
-        repeat_penalty: overrides.repeat_penalty.unwrap_or(defaults.repeat_penalty),
-        repeat_last_n: overrides.repeat_last_n.map_or(defaults.repeat_last_n, |n| n as usize),
-        presence_penalty: overrides.presence_penalty.unwrap_or(defaults.presence_penalty),
-        frequency_penalty: overrides.frequency_penalty.unwrap_or(defaults.frequency_penalty),
-        seed: overrides.seed.or(defaults.seed),
     }
 }

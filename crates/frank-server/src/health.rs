@@ -62,6 +62,7 @@ fn update_gauges(app: &App) {
         metrics.requests_waiting.set(gauge(stats.waiting));
         metrics.kv_blocks.set(gauge(stats.kv_blocks_total));
         metrics.kv_blocks_used.set(gauge(stats.kv_blocks_used));
+        metrics.kv_blocks_cached.set(gauge(stats.kv_blocks_cached));
         let labels = ModelLabels {
             model: loaded.served.model_name.clone(),
             version: env!("CARGO_PKG_VERSION"),

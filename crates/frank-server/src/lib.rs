@@ -1,18 +1,23 @@
 //! HTTP endpoint: routes, streaming, authentication, limits. Never schedules, formats prompts or knows a vendor's
 //! fields.
 
+mod aligned_logprobs;
 mod answer_events;
 mod app;
 mod auth;
+mod choice;
 mod connections;
+mod constraint;
 mod error;
 mod gate;
 mod generate;
 mod health;
 mod limits;
 mod origin;
+mod pace;
 mod page;
 mod routes;
+mod sampling;
 mod serve;
 mod served;
 mod sse;
@@ -20,7 +25,9 @@ mod stop;
 mod under_way;
 
 pub use auth::{ApiKeys, KeyFileError};
+pub use constraint::constraint;
 pub use limits::{BODY_BYTES_MAX, REQUEST_BYTES_MAX};
 pub use origin::{AllowedOrigin, OriginError};
+pub use sampling::sampling_params;
 pub use serve::{ServeError, ServerOptions, serve};
 pub use served::{ModelSlot, Served};

@@ -3,11 +3,13 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use frank_api::{ApiError, ErrorKind, ModelCard};
+use frank_api::{ApiError, ErrorKind, FormatRule, ModelCard};
 use frank_chat::ChatTemplate;
-use frank_engine::{Engine, SamplingParams};
+use frank_engine::{Constraint, Engine, SamplingParams};
+use frank_grammar::{GrammarError, Vocabulary};
 use frank_tokenizer::Tokenizer;
 
+use crate::constraint::constraint;
 use crate::limits::BODY_BYTES_MAX;
 
 /// Bytes that one byte of text may take in JSON: `\u0061` for `a`.
@@ -53,6 +55,8 @@ pub(crate) struct Loaded {
     /// Bytes of the longest text that the context can hold. A longer one is refused before it is tokenized, which
     /// would take memory and time that nobody planned.
     pub(crate) text_bytes_max: usize,
+    /// The model's tokens as grammars see them, from the first grammar on.
+    vocabulary: Arc<OnceLock<Result<Arc<Vocabulary>, GrammarError>>>,
 }
 
 impl ModelSlot {
@@ -69,7 +73,12 @@ impl ModelSlot {
     pub fn fill(&self, served: Served) {
         let text_bytes_max =
             served.engine.n_ctx().saturating_mul(served.tokenizer.token_bytes_max());
-        let loaded = Loaded { served: Arc::new(served), since: unix_seconds(), text_bytes_max };
+        let loaded = Loaded {
+            served: Arc::new(served),
+            since: unix_seconds(),
+            text_bytes_max,
+            vocabulary: Arc::default(),
+        };
         assert!(self.loaded.set(loaded).is_ok(), "the slot has a model already");
     }
 
@@ -92,6 +101,17 @@ impl Loaded {
     pub(crate) fn body_bytes_max(&self) -> usize {
         let text = self.text_bytes_max.saturating_mul(ESCAPED_BYTES_MAX);
         text.saturating_add(BODY_BYTES_BASE).min(BODY_BYTES_MAX)
+    }
+
+    /// What keeps one answer to `rule`. The first one takes up to a second, for it also makes the vocabulary.
+    ///
+    /// # Errors
+    /// A 400 that names the parameter and says what of it cannot be kept.
+    pub(crate) fn constraint(&self, rule: &FormatRule) -> Result<Box<dyn Constraint>, ApiError> {
+        let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(&self.served.tokenizer));
+        let made = vocabulary.as_ref().map_err(Clone::clone);
+        let made = made.and_then(|vocabulary| constraint(&rule.format, vocabulary));
+        made.map_err(|error| ApiError::invalid(rule.param, format!("{}: {error}", rule.param)))
     }
 
     /// A card for each name, the model's own first.

@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes};
 use axum::http::HeaderValue;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
-use frank_api::{Event, Frame, ReplyStream};
+use frank_api::{Frame, ReplyStream};
 use futures_util::stream;
 use tokio::time::timeout;
 
@@ -71,7 +71,7 @@ impl Stream {
         let Ok(event) = timeout(self.app.keep_alive, self.events.next(&self.app)).await else {
             return Some(Bytes::from_static(KEEP_ALIVE.as_bytes()));
         };
-        if !matches!(event, Event::Text(_)) {
+        if event.is_last() {
             self.place = Place::End;
         }
         Some(bytes_of(&self.reply.event(&event)))

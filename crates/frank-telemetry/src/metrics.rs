@@ -161,6 +161,14 @@ catalogue! {
     kv_blocks: Gauge = Gauge::default(), Gauge, "frank_kv_blocks", "", "";
     /// Blocks of the KV cache that running requests hold.
     kv_blocks_used: Gauge = Gauge::default(), Gauge, "frank_kv_blocks_used", "", "";
+    /// Blocks of the KV cache that no running request holds and whose prefix can still be found.
+    kv_blocks_cached: Gauge = Gauge::default(), Gauge, "frank_kv_blocks_cached", "", "";
+    /// Prompt tokens that were looked for in the prefix cache.
+    prefix_cache_lookup_tokens: Counter = Counter::default(), Counter, "frank_prefix_cache_lookup_tokens", "", "";
+    /// Prompt tokens that were taken from the prefix cache.
+    prefix_cache_hit_tokens: Counter = Counter::default(), Counter, "frank_prefix_cache_hit_tokens", "", "";
+    /// Blocks that were taken out of the prefix cache for their memory.
+    prefix_cache_evictions: Counter = Counter::default(), Counter, "frank_prefix_cache_evictions", "", "";
     /// Memory of this process that is in RAM.
     resident_memory: Gauge = Gauge::default(), Gauge, "frank_resident_memory", "bytes", "";
     /// Time since the endpoint started.

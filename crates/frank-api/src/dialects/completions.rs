@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::Dialect;
-use super::openai::{self, SYSTEM_FINGERPRINT};
+use super::openai::{self, SYSTEM_FINGERPRINT, logprobs};
 use crate::error::ApiError;
-use crate::event::{Event, FinishReason, Usage};
+use crate::event::{Event, FinishReason, TokenLogprob, Totals};
 use crate::fields::{Fields, token_ids, wrong_type};
 use crate::json;
 use crate::reply::{Answer, Frame, ReplyHead, ReplyStream};
@@ -25,10 +25,11 @@ fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
     let mut fields = Fields::of_body(json::parse(body)?)?;
     let prompt = prompt(fields.required("prompt")?, "prompt")?;
     let max_tokens = fields.amount("max_tokens")?;
-    let options = openai::answer_options(&mut fields, max_tokens)?;
-    fields.refuse_unless("logprobs", "", |_| false)?;
+    let n_logprobs = logprobs::of_completion(&mut fields)?;
+    let options = openai::answer_options(&mut fields, max_tokens, n_logprobs)?;
+    let n = options.n_choices.unwrap_or(1);
     fields.refuse_unless("echo", " or send false", |value| value == false)?;
-    fields.refuse_unless("best_of", " or send 1", |value| value == 1)?;
+    fields.refuse_unless("best_of", " or send what n says", |value| *value == n)?;
     fields.refuse_unless("suffix", " or send an empty text", |value| value == "")?;
     fields.finish()?;
     Ok(ApiRequest::Completion(CompletionRequest { prompt, options }))
@@ -70,30 +71,60 @@ fn body(head: &ReplyHead, choices: &Value) -> Value {
     })
 }
 
-fn choice(text: &str, reason: Option<FinishReason>) -> Value {
-    let reason = reason.map(openai::finish_reason);
-    json!([{"index": 0, "text": text, "logprobs": null, "finish_reason": reason}])
+fn choice(
+    index: usize,
+    text: &str,
+    logprobs: Option<&[TokenLogprob]>,
+    reason: Option<FinishReason>,
+) -> Value {
+    let (logprobs, reason) = (logprobs::completion(logprobs), reason.map(openai::finish_reason));
+    json!({"index": index, "text": text, "logprobs": logprobs, "finish_reason": reason})
 }
 
 fn whole(head: &ReplyHead, answer: &Answer) -> Value {
-    let mut whole = body(head, &choice(&answer.text, Some(answer.reason)));
-    whole["usage"] = openai::usage(answer.usage);
+    let choices: Vec<Value> = answer
+        .choices
+        .iter()
+        .enumerate()
+        .map(|(i, one)| choice(i, &one.text, one.logprobs.as_deref(), Some(one.reason)))
+        .collect();
+    let mut whole = body(head, &choices.into());
+    whole["usage"] = openai::usage(answer.totals.usage);
+    whole["timings"] = openai::timings(&answer.totals);
     whole
 }
 
-/// Writes chunks: one for each text, one with the reason of the end, then the usage if asked.
+/// Writes chunks: one for each text, for each choice one with the reason of the end, then the usage if asked. The last
+/// chunk has the timings.
 struct CompletionStream {
     head: ReplyHead,
     usage: bool,
 }
 
 impl CompletionStream {
-    fn chunk(&self, choices: &Value, usage: Option<Usage>) -> Frame {
+    fn chunk(&self, choices: &Value) -> Value {
         let mut chunk = body(&self.head, choices);
         if self.usage {
-            chunk["usage"] = usage.map_or(Value::Null, openai::usage);
+            chunk["usage"] = Value::Null;
         }
-        Frame::json(&chunk)
+        chunk
+    }
+
+    fn finished(&self, index: u32, reason: FinishReason, totals: Option<Totals>) -> Vec<Frame> {
+        let mut chunks = vec![self.chunk(&json!([choice(index as usize, "", None, Some(reason))]))];
+        if let Some(totals) = totals {
+            if self.usage {
+                let mut chunk = self.chunk(&json!([]));
+                chunk["usage"] = openai::usage(totals.usage);
+                chunks.push(chunk);
+            }
+            if let Some(chunk) = chunks.last_mut() {
+                chunk["timings"] = openai::timings(&totals);
+            }
+        }
+        let mut frames: Vec<Frame> = chunks.iter().map(Frame::json).collect();
+        frames.extend(totals.map(|_| Frame::done()));
+        frames
     }
 }
 
@@ -104,15 +135,12 @@ impl ReplyStream for CompletionStream {
 
     fn event(&mut self, event: &Event) -> Vec<Frame> {
         match event {
-            Event::Text(text) => vec![self.chunk(&choice(text, None), None)],
-            Event::Finished { reason, usage } => {
-                let mut frames = vec![self.chunk(&choice("", Some(*reason)), None)];
-                if self.usage {
-                    frames.push(self.chunk(&json!([]), Some(*usage)));
-                }
-                frames.push(Frame::done());
-                frames
+            Event::Delta(delta) => {
+                let logprobs = delta.logprobs.as_deref();
+                let one = choice(delta.choice as usize, &delta.text, logprobs, None);
+                vec![Frame::json(&self.chunk(&json!([one])))]
             }
+            Event::Finished { choice, reason, totals } => self.finished(*choice, *reason, *totals),
             Event::Failed(error) => vec![Frame::json(&openai::error(error))],
         }
     }

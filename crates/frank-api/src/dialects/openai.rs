@@ -1,11 +1,17 @@
-//! What the dialects that OpenAI began have in common: parameters, usage, errors.
+//! What the dialects that OpenAI began have in common: parameters, usage, errors. The words of llama.cpp's server for
+//! settings that OpenAI does not have are read too.
+
+mod bias;
+mod format;
+pub(super) mod logprobs;
+mod sampling;
 
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, ErrorKind};
-use crate::event::{FinishReason, Usage};
+use crate::event::{FinishReason, Totals, Usage};
 use crate::fields::{Fields, wrong_type};
-use crate::request::{AnswerOptions, Delivery, SamplingOverrides};
+use crate::request::{AnswerOptions, Delivery};
 
 /// Tells clients which program and version made an answer.
 pub(super) const SYSTEM_FINGERPRINT: &str = concat!("frank-", env!("CARGO_PKG_VERSION"));
@@ -16,9 +22,12 @@ const STOPS_MAX: usize = 16;
 /// Longest stop text.
 const STOP_BYTES_MAX: usize = 4096;
 
+/// Most answers to one request that any endpoint gives; what this one has may be less.
+const CHOICES_MAX: i64 = 128;
+
 /// Hints about billing, storage and caching on the vendor's side, and about reasoning and tools that an answer
 /// without either does not have. Leaving them out would give the same answer.
-const HINTS: [&str; 9] = [
+const HINTS: [&str; 8] = [
     "user",
     "metadata",
     "service_tier",
@@ -27,90 +36,94 @@ const HINTS: [&str; 9] = [
     "prompt_cache_retention",
     "reasoning_effort",
     "parallel_tool_calls",
-    "cache_prompt",
 ];
 
-/// Reads the parameters that all these dialects share. The token limit is read by the caller, who knows its
-/// names.
+/// Reads the parameters that all these dialects share. The token limit and the log probabilities are read by the
+/// caller, who knows their names.
 pub(super) fn answer_options(
     fields: &mut Fields,
     max_tokens: Option<u64>,
+    n_logprobs: Option<u32>,
 ) -> Result<AnswerOptions, ApiError> {
     fields.ignore(&HINTS);
     refuse_unsupported(fields)?;
     let options = AnswerOptions {
         model: fields.string("model")?,
-        sampling: sampling(fields)?,
+        sampling: sampling::read(fields)?,
         max_tokens,
+        min_tokens: min_tokens(fields, max_tokens)?,
         stop: stops(fields)?,
         ignore_end: fields.bool("ignore_eos")?.unwrap_or(false),
+        n_choices: fields.integer("n", 1..=CHOICES_MAX)?.map(to_u32),
+        n_logprobs,
+        format: format::read(fields)?,
+        use_cache: fields.bool("cache_prompt")?,
         delivery: delivery(fields)?,
     };
-    check_min_tokens(fields, &options)?;
+    check_ends(&options)?;
     Ok(options)
-}
-
-fn sampling(fields: &mut Fields) -> Result<SamplingOverrides, ApiError> {
-    Ok(SamplingOverrides {
-        temperature: fields.number("temperature", 0.0..=2.0)?,
-        top_k: top_k(fields)?,
-        top_p: fields.number("top_p", 0.0..=1.0)?,
-        min_p: fields.number("min_p", 0.0..=1.0)?,
-        repeat_penalty: repeat_penalty(fields)?,
-        repeat_last_n: fields.integer("repeat_last_n", 0..=i64::from(u32::MAX))?.map(to_u32),
-        presence_penalty: fields.number("presence_penalty", -2.0..=2.0)?,
-        frequency_penalty: fields.number("frequency_penalty", -2.0..=2.0)?,
-        seed: fields.integer("seed", i64::MIN..=i64::MAX)?.map(i64::cast_unsigned),
-    })
-}
-
-/// Some clients turn top-k off with -1, others with 0.
-fn top_k(fields: &mut Fields) -> Result<Option<u32>, ApiError> {
-    Ok(fields.integer("top_k", -1..=i64::from(u32::MAX))?.map(|k| to_u32(k.max(0))))
 }
 
 fn to_u32(number: i64) -> u32 {
     u32::try_from(number).expect("the range was checked when it was read")
 }
 
-/// One setting with two names in use.
-fn repeat_penalty(fields: &mut Fields) -> Result<Option<f32>, ApiError> {
-    let range = 0.01..=100.0;
-    let one = fields.number("repeat_penalty", range.clone())?;
-    let other = fields.number("repetition_penalty", range)?;
-    match (one, other) {
-        (Some(a), Some(b)) if a.to_bits() != b.to_bits() => Err(ApiError::invalid(
-            "repetition_penalty",
-            "repetition_penalty and repeat_penalty differ; send one",
-        )),
-        _ => Ok(one.or(other)),
+fn min_tokens(fields: &mut Fields, max_tokens: Option<u64>) -> Result<u64, ApiError> {
+    let most = max_tokens.map_or(i64::MAX, |n| i64::try_from(n).unwrap_or(i64::MAX));
+    let n = fields.integer("min_tokens", 0..=most)?.unwrap_or(0);
+    Ok(u64::try_from(n).expect("the range was checked when it was read"))
+}
+
+/// An answer that is kept to a form ends where the form does.
+fn check_ends(options: &AnswerOptions) -> Result<(), ApiError> {
+    let Some(rule) = &options.format else { return Ok(()) };
+    let refused = |name: &str| {
+        let message = format!(
+            "{name} cannot be kept beside {}: the answer ends where its form does",
+            rule.param
+        );
+        Err(ApiError::invalid(name, message).with_code("unsupported_parameter"))
+    };
+    if options.ignore_end {
+        return refused("ignore_eos");
     }
+    if options.min_tokens > 0 {
+        return refused("min_tokens");
+    }
+    Ok(())
 }
 
 fn stops(fields: &mut Fields) -> Result<Vec<String>, ApiError> {
-    let items = match fields.take("stop") {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(items)) => items,
-        Some(one @ Value::String(_)) => vec![one],
-        Some(other) => {
-            return Err(wrong_type("stop".to_owned(), "a string or a list of strings", &other));
-        }
-    };
-    if items.len() > STOPS_MAX {
-        let message = format!("stop must hold at most {STOPS_MAX} texts, not {}", items.len());
-        return Err(ApiError::invalid("stop", message));
+    match fields.take("stop") {
+        None => Ok(Vec::new()),
+        Some(Value::Array(items)) => texts(items, "stop", STOPS_MAX, STOP_BYTES_MAX),
+        Some(one @ Value::String(_)) => texts(vec![one], "stop", STOPS_MAX, STOP_BYTES_MAX),
+        Some(other) => Err(wrong_type("stop".to_owned(), "a string or a list of strings", &other)),
     }
-    items.into_iter().enumerate().map(|(i, item)| stop(item, format!("stop[{i}]"))).collect()
 }
 
-fn stop(item: Value, path: String) -> Result<String, ApiError> {
+/// Texts of field `name`, none of which is empty or longer than `bytes_max`; `count_max` at most.
+fn texts(
+    items: Vec<Value>,
+    name: &str,
+    count_max: usize,
+    bytes_max: usize,
+) -> Result<Vec<String>, ApiError> {
+    if items.len() > count_max {
+        let message = format!("{name} must hold at most {count_max} texts, not {}", items.len());
+        return Err(ApiError::invalid(name, message));
+    }
+    let numbered = items.into_iter().enumerate();
+    numbered.map(|(i, item)| text(item, format!("{name}[{i}]"), bytes_max)).collect()
+}
+
+fn text(item: Value, path: String, bytes_max: usize) -> Result<String, ApiError> {
     match item {
         Value::String(text) if text.is_empty() => {
             Err(ApiError::invalid(&path, format!("{path} must not be empty")))
         }
-        Value::String(text) if text.len() > STOP_BYTES_MAX => {
-            let message =
-                format!("{path} must have at most {STOP_BYTES_MAX} bytes, not {}", text.len());
+        Value::String(text) if text.len() > bytes_max => {
+            let message = format!("{path} must have at most {bytes_max} bytes, not {}", text.len());
             Err(ApiError::invalid(path, message))
         }
         Value::String(text) => Ok(text),
@@ -131,30 +144,13 @@ fn delivery(fields: &mut Fields) -> Result<Delivery, ApiError> {
     Ok(if stream { Delivery::Stream { usage } } else { Delivery::Whole })
 }
 
-/// `min_tokens` holds by itself when nothing but the token limit ends the answer, which is how load generators
-/// send it.
-fn check_min_tokens(fields: &mut Fields, options: &AnswerOptions) -> Result<(), ApiError> {
-    let only_limit_ends = options.ignore_end && options.stop.is_empty();
-    let limit = options.max_tokens.unwrap_or(u64::MAX);
-    let allowed = ", or send it with ignore_eos, without stop, and not above the token limit";
-    fields.refuse_unless("min_tokens", allowed, |value| {
-        value.as_u64().is_some_and(|n| n == 0 || (only_limit_ends && n <= limit))
-    })
-}
-
 fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
     let empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-    let empty_object = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
     let none_or_auto = |value: &Value| value == "none" || value == "auto";
     fields.refuse_unless("tools", " or send an empty list", empty_list)?;
     fields.refuse_unless("tool_choice", " or send \"none\" or \"auto\"", none_or_auto)?;
     fields.refuse_unless("functions", " or send an empty list", empty_list)?;
     fields.refuse_unless("function_call", " or send \"none\" or \"auto\"", none_or_auto)?;
-    fields.refuse_unless("response_format", " or send {\"type\": \"text\"}", |v| {
-        *v == json!({"type": "text"})
-    })?;
-    fields.refuse_unless("logit_bias", " or send an empty object", empty_object)?;
-    fields.refuse_unless("n", " or send 1", |value| value == 1)?;
     fields.refuse_unless("store", " or send false", |value| value == false)?;
     fields.refuse_unless("return_token_ids", " or send false", |value| value == false)
 }
@@ -172,7 +168,41 @@ pub(super) fn usage(usage: Usage) -> Value {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
     })
+}
+
+/// The speeds of an answer, in the form of llama.cpp's server.
+pub(super) fn timings(totals: &Totals) -> Value {
+    let Totals { usage, timings } = totals;
+    let prompt_n = usage.prompt_tokens.saturating_sub(usage.cached_tokens);
+    json!({
+        "cache_n": usage.cached_tokens,
+        "prompt_n": prompt_n,
+        "prompt_ms": timings.prompt_ms,
+        "prompt_per_token_ms": ratio(timings.prompt_ms, prompt_n),
+        "prompt_per_second": per_second(prompt_n, timings.prompt_ms),
+        "predicted_n": usage.completion_tokens,
+        "predicted_ms": timings.completion_ms,
+        "predicted_per_token_ms": ratio(timings.completion_ms, usage.completion_tokens),
+        "predicted_per_second": per_second(usage.completion_tokens, timings.completion_ms),
+    })
+}
+
+fn as_f64(n_tokens: u64) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "an answer has far fewer than 2^52 tokens")]
+    let number = n_tokens as f64;
+    number
+}
+
+/// 0 where there are no tokens.
+fn ratio(ms: f64, n_tokens: u64) -> f64 {
+    if n_tokens == 0 { 0.0 } else { ms / as_f64(n_tokens) }
+}
+
+/// 0 where no time passed that could be measured.
+fn per_second(n_tokens: u64, ms: f64) -> f64 {
+    if ms > 0.0 { as_f64(n_tokens) * 1000.0 / ms } else { 0.0 }
 }
 
 /// The envelope of an error.

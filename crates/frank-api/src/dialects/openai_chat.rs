@@ -4,12 +4,12 @@ use frank_chat::{Conversation, Message, Role};
 use serde_json::{Value, json};
 
 use super::Dialect;
-use super::openai::{self, SYSTEM_FINGERPRINT};
+use super::openai::{self, SYSTEM_FINGERPRINT, logprobs};
 use crate::error::ApiError;
-use crate::event::{Event, FinishReason, Usage};
+use crate::event::{Delta, Event, FinishReason, Totals};
 use crate::fields::{Fields, wrong_type};
 use crate::json;
-use crate::reply::{Answer, Frame, ReplyHead, ReplyStream};
+use crate::reply::{Answer, Choice, Frame, ReplyHead, ReplyStream};
 use crate::request::{ApiRequest, ChatRequest};
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -17,7 +17,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     path: "/v1/chat/completions",
     id_prefix: "chatcmpl-",
     parse,
-    stream: |head, usage| Box::new(ChatStream { head, usage }),
+    stream: |head, usage| Box::new(ChatStream { head, usage, begun: Vec::new() }),
     whole,
     error: openai::error,
 };
@@ -26,14 +26,13 @@ fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
     let mut fields = Fields::of_body(json::parse(body)?)?;
     let conversation = conversation(&mut fields)?;
     let max_tokens = max_tokens(&mut fields)?;
-    let options = openai::answer_options(&mut fields, max_tokens)?;
+    let n_logprobs = logprobs::of_chat(&mut fields)?;
+    let options = openai::answer_options(&mut fields, max_tokens, n_logprobs)?;
     let text_only = |value: &Value| *value == json!(["text"]);
     fields.refuse_unless("modalities", " or send [\"text\"]", text_only)?;
     fields.refuse_unless("audio", "", |_| false)?;
     fields.refuse_unless("prediction", "", |_| false)?;
     fields.refuse_unless("web_search_options", "", |_| false)?;
-    fields.refuse_unless("logprobs", " or send false", |value| value == false)?;
-    fields.refuse_unless("top_logprobs", " or send 0", |value| value == 0)?;
     fields.refuse_unless("verbosity", " or send \"medium\"", |value| value == "medium")?;
     fields.finish()?;
     Ok(ApiRequest::Chat(ChatRequest { conversation, options }))
@@ -131,30 +130,40 @@ fn text_part(part: Value, path: String) -> Result<String, ApiError> {
 }
 
 fn whole(head: &ReplyHead, answer: &Answer) -> Value {
+    let choices: Vec<Value> =
+        answer.choices.iter().enumerate().map(|(index, one)| whole_choice(index, one)).collect();
     json!({
         "id": head.id,
         "object": "chat.completion",
         "created": head.created,
         "model": head.model,
         "system_fingerprint": SYSTEM_FINGERPRINT,
-        "choices": [{
-            "index": 0,
-            "message": {"role": "assistant", "content": answer.text, "refusal": null},
-            "logprobs": null,
-            "finish_reason": openai::finish_reason(answer.reason),
-        }],
-        "usage": openai::usage(answer.usage),
+        "choices": choices,
+        "usage": openai::usage(answer.totals.usage),
+        "timings": openai::timings(&answer.totals),
     })
 }
 
-/// Writes chunks: one with the role, one for each text, one with the reason of the end, then the usage if asked.
+fn whole_choice(index: usize, choice: &Choice) -> Value {
+    json!({
+        "index": index,
+        "message": {"role": "assistant", "content": choice.text, "refusal": null},
+        "logprobs": logprobs::chat(choice.logprobs.as_deref()),
+        "finish_reason": openai::finish_reason(choice.reason),
+    })
+}
+
+/// Writes chunks: for each choice one with the role, one for each text, one with the reason of the end; then the usage
+/// if asked. The last chunk has the timings.
 struct ChatStream {
     head: ReplyHead,
     usage: bool,
+    /// The choices that have told their role.
+    begun: Vec<u32>,
 }
 
 impl ChatStream {
-    fn chunk(&self, choices: &Value, usage: Option<Usage>) -> Frame {
+    fn chunk(&self, choices: &Value) -> Value {
         let mut chunk = json!({
             "id": self.head.id,
             "object": "chat.completion.chunk",
@@ -164,34 +173,72 @@ impl ChatStream {
             "choices": choices,
         });
         if self.usage {
-            chunk["usage"] = usage.map_or(Value::Null, openai::usage);
+            chunk["usage"] = Value::Null;
         }
-        Frame::json(&chunk)
+        chunk
     }
 
-    fn delta(&self, delta: &Value, reason: Option<FinishReason>) -> Frame {
+    fn one(
+        &self,
+        choice: u32,
+        delta: &Value,
+        logprobs: &Value,
+        reason: Option<FinishReason>,
+    ) -> Value {
         let reason = reason.map(openai::finish_reason);
-        let choices =
-            json!([{"index": 0, "delta": delta, "logprobs": null, "finish_reason": reason}]);
-        self.chunk(&choices, None)
+        self.chunk(
+            &json!([{"index": choice, "delta": delta, "logprobs": logprobs, "finish_reason": reason}]),
+        )
+    }
+
+    /// The frame that tells a choice's role, where it was not told yet.
+    fn begin(&mut self, choice: u32) -> Option<Frame> {
+        if self.begun.contains(&choice) {
+            return None;
+        }
+        self.begun.push(choice);
+        let delta = json!({"role": "assistant", "content": ""});
+        Some(Frame::json(&self.one(choice, &delta, &Value::Null, None)))
+    }
+
+    fn finished(&self, choice: u32, reason: FinishReason, totals: Option<Totals>) -> Vec<Frame> {
+        let last = self.one(choice, &json!({}), &Value::Null, Some(reason));
+        let mut chunks = vec![last];
+        if let Some(totals) = totals {
+            if self.usage {
+                let mut chunk = self.chunk(&json!([]));
+                chunk["usage"] = openai::usage(totals.usage);
+                chunks.push(chunk);
+            }
+            if let Some(chunk) = chunks.last_mut() {
+                chunk["timings"] = openai::timings(&totals);
+            }
+        }
+        let mut frames: Vec<Frame> = chunks.iter().map(Frame::json).collect();
+        frames.extend(totals.map(|_| Frame::done()));
+        frames
+    }
+
+    fn delta(&self, delta: &Delta) -> Frame {
+        let logprobs = logprobs::chat(delta.logprobs.as_deref());
+        Frame::json(&self.one(delta.choice, &json!({"content": delta.text}), &logprobs, None))
     }
 }
 
 impl ReplyStream for ChatStream {
     fn start(&mut self) -> Vec<Frame> {
-        vec![self.delta(&json!({"role": "assistant", "content": ""}), None)]
+        self.begin(0).into_iter().collect()
     }
 
     fn event(&mut self, event: &Event) -> Vec<Frame> {
         match event {
-            Event::Text(text) => vec![self.delta(&json!({"content": text}), None)],
-            Event::Finished { reason, usage } => {
-                let mut frames = vec![self.delta(&json!({}), Some(*reason))];
-                if self.usage {
-                    frames.push(self.chunk(&json!([]), Some(*usage)));
-                }
-                frames.push(Frame::done());
-                frames
+            Event::Delta(delta) => {
+                let begin = self.begin(delta.choice);
+                begin.into_iter().chain([self.delta(delta)]).collect()
+            }
+            Event::Finished { choice, reason, totals } => {
+                let begin = self.begin(*choice);
+                begin.into_iter().chain(self.finished(*choice, *reason, *totals)).collect()
             }
             Event::Failed(error) => vec![Frame::json(&openai::error(error))],
         }

@@ -1,8 +1,11 @@
 //! Dialects read what clients send and write what they expect.
 
+mod answers;
+mod docs;
 mod models;
 mod properties;
 mod requests;
+mod sampling;
 mod transcripts;
 
 use frank_api::{DIALECTS, Dialect};

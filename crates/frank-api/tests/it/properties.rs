@@ -35,6 +35,26 @@ pub(crate) const FIELDS: &[&str] = &[
     "logprobs",
     "top_logprobs",
     "n",
+    "n_probs",
+    "typical_p",
+    "top_n_sigma",
+    "xtc_probability",
+    "xtc_threshold",
+    "dynatemp_range",
+    "dynatemp_exponent",
+    "mirostat",
+    "mirostat_tau",
+    "mirostat_eta",
+    "dry_multiplier",
+    "dry_base",
+    "dry_allowed_length",
+    "dry_penalty_last_n",
+    "dry_sequence_breakers",
+    "samplers",
+    "min_keep",
+    "grammar",
+    "json_schema",
+    "cache_prompt",
     "echo",
     "best_of",
     "suffix",
@@ -48,16 +68,47 @@ pub(crate) const FIELDS: &[&str] = &[
     "prediction",
     "parallel_tool_calls",
     "service_tier",
+    "safety_identifier",
+    "prompt_cache_key",
+    "prompt_cache_retention",
+    "return_token_ids",
+    "web_search_options",
     "verbosity",
     "a_name_of_the_future",
     "",
 ];
 /// Keys inside of messages, parts and options, so that made-up values reach the readers of these.
-const INNER: &[&str] =
-    &["role", "content", "name", "type", "text", "tool_calls", "include_usage", "function", "id"];
+const INNER: &[&str] = &[
+    "role",
+    "content",
+    "name",
+    "type",
+    "text",
+    "tool_calls",
+    "include_usage",
+    "function",
+    "id",
+    "schema",
+    "json_schema",
+    "strict",
+    "5",
+];
 /// Words that some field takes.
-const WORDS: &[&str] =
-    &["user", "system", "assistant", "tool", "text", "auto", "none", "json_object", "medium", ""];
+const WORDS: &[&str] = &[
+    "user",
+    "system",
+    "assistant",
+    "tool",
+    "text",
+    "auto",
+    "none",
+    "json_object",
+    "json_schema",
+    "medium",
+    "top_k",
+    "edskypmxt",
+    "",
+];
 
 fn number() -> impl Strategy<Value = Value> {
     let edges = vec![json!(0), json!(1), json!(-1), json!(2), json!(u64::MAX), json!(i64::MIN)];
@@ -130,6 +181,16 @@ fn check_taken(request: &ApiRequest) {
     assert!(is_in(sampling.presence_penalty, -2.0, 2.0), "{sampling:?}");
     assert!(is_in(sampling.frequency_penalty, -2.0, 2.0), "{sampling:?}");
     assert!(sampling.repeat_penalty.is_none_or(|n| n > 0.0), "{sampling:?}");
+    assert!(is_in(sampling.typical_p, 0.0, 1.0), "{sampling:?}");
+    assert!(is_in(sampling.xtc_probability, 0.0, 1.0), "{sampling:?}");
+    assert!(is_in(sampling.dry.base, 1.0, 100.0), "{sampling:?}");
+    assert!(sampling.mirostat.is_none_or(|version| version <= 2), "{sampling:?}");
+    assert!(
+        sampling.logit_bias.iter().all(|b| !b.bias.is_nan() && b.bias <= 100.0),
+        "{sampling:?}"
+    );
+    assert!(options.n_choices != Some(0) && options.n_logprobs.is_none_or(|n| n <= 20));
+    assert!(options.min_tokens <= options.max_tokens.unwrap_or(u64::MAX));
     assert_ne!(options.max_tokens, Some(0));
     assert!(options.stop.iter().all(|stop| !stop.is_empty()));
 }

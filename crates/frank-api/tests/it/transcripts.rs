@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use frank_api::{
-    Answer, ApiError, DIALECTS, Delivery, Dialect, ErrorKind, Event, FinishReason, Frame,
-    ReplyHead, Usage,
+    Alternative, Answer, ApiError, Choice, DIALECTS, Delivery, Delta, Dialect, ErrorKind, Event,
+    FinishReason, Frame, ReplyHead, Timings, TokenLogprob, Totals, Usage,
 };
 use serde_json::Value;
 
@@ -78,8 +78,10 @@ fn frame_text(frame: &Frame) -> String {
 }
 
 fn event(value: &Value) -> Event {
+    let choice = u32::try_from(value["choice"].as_u64().unwrap_or(0)).expect("few choices");
     if let Some(text) = value["text"].as_str() {
-        return Event::Text(text.to_owned());
+        let logprobs = value["logprobs"].as_array().map(|all| all.iter().map(token).collect());
+        return Event::Delta(Delta { choice, text: text.to_owned(), logprobs });
     }
     if let Some(message) = value["failed"].as_str() {
         return Event::Failed(ApiError::new(ErrorKind::Internal, message));
@@ -89,25 +91,73 @@ fn event(value: &Value) -> Event {
         Some("length") => FinishReason::Length,
         other => panic!("unknown end {other:?}"),
     };
-    let count = |name: &str| value[name].as_u64().expect("a finished event has token counts");
+    let totals = value.get("prompt_tokens").map(|_| totals(value));
+    Event::Finished { choice, reason, totals }
+}
+
+fn totals(value: &Value) -> Totals {
+    let count = |name: &str| value[name].as_u64().unwrap_or(0);
     let usage = Usage {
         prompt_tokens: count("prompt_tokens"),
+        cached_tokens: count("cached_tokens"),
         completion_tokens: count("completion_tokens"),
     };
-    Event::Finished { reason, usage }
+    let ms = |name: &str| value[name].as_f64().unwrap_or(0.0);
+    let timings = Timings { prompt_ms: ms("prompt_ms"), completion_ms: ms("completion_ms") };
+    Totals { usage, timings }
+}
+
+/// `{"token": …, "logprob": …, "offset": …, "top": [{"token": …, "logprob": …}]}`
+fn token(value: &Value) -> TokenLogprob {
+    let top = value["top"].as_array().expect("a token has a list of the most likely ones");
+    TokenLogprob {
+        token: alternative(value),
+        text_offset: value["offset"].as_u64().expect("a token has a place"),
+        top: top.iter().map(alternative).collect(),
+    }
+}
+
+/// A token is given as a text or, where it is none, as bytes.
+fn alternative(value: &Value) -> Alternative {
+    let bytes = match &value["token"] {
+        Value::String(text) => text.as_bytes().to_vec(),
+        other => serde_json::from_value(other.clone()).expect("a token is a text or bytes"),
+    };
+    #[expect(clippy::cast_possible_truncation, reason = "log probabilities are f32")]
+    let logprob = value["logprob"].as_f64().expect("a token has a log probability") as f32;
+    Alternative { bytes, logprob }
 }
 
 fn answer(events: &[Event]) -> Answer {
-    let mut text = String::new();
+    let mut choices: Vec<Choice> = Vec::new();
     for event in events {
-        match event {
-            Event::Text(more) => text.push_str(more),
-            Event::Finished { reason, usage } => {
-                return Answer { text, reason: *reason, usage: *usage };
-            }
+        let index = match event {
+            Event::Delta(delta) => delta.choice,
+            Event::Finished { choice, .. } => *choice,
             Event::Failed(error) => {
                 panic!("a whole answer that failed has no body of its own: {error}")
             }
+        } as usize;
+        if choices.len() <= index {
+            let empty =
+                Choice { text: String::new(), logprobs: None, reason: FinishReason::Length };
+            choices.resize(index + 1, empty);
+        }
+        let choice = &mut choices[index];
+        match event {
+            Event::Delta(delta) => {
+                choice.text.push_str(&delta.text);
+                if let Some(more) = &delta.logprobs {
+                    choice.logprobs.get_or_insert_default().extend(more.iter().cloned());
+                }
+            }
+            Event::Finished { reason, totals, .. } => {
+                choice.reason = *reason;
+                if let Some(totals) = totals {
+                    return Answer { choices, totals: *totals };
+                }
+            }
+            Event::Failed(_) => {}
         }
     }
     panic!("the events do not finish");

@@ -3,8 +3,13 @@
 mod access;
 mod answers;
 mod cancelling;
+mod choices;
+mod formats;
 mod lifecycle;
+mod logprobs;
 mod openai_client;
+mod prefix_cache;
 mod refusals;
+mod sampling;
 mod script;
 mod server;

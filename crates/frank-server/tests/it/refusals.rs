@@ -118,7 +118,9 @@ async fn mistakes_in_a_request_are_named_before_any_byte_of_a_stream() {
         (json!({"temperature": 9}), "temperature"),
         (json!({"max_tokens": 0}), "max_tokens"),
         (json!({"tools": [{"type": "function"}]}), "tools"),
-        (json!({"logprobs": true}), "logprobs"),
+        (json!({"verbosity": "low"}), "verbosity"),
+        (json!({"top_logprobs": 3}), "top_logprobs"),
+        (json!({"mirostat": 1, "samplers": "k"}), "samplers"),
         (json!({"made_up": 1}), "made_up"),
         (json!({"messages": []}), "messages"),
     ] {

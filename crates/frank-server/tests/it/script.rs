@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use frank_gguf::{Array, Metadata, Value};
-use frank_models::{Batch, Model};
+use frank_models::{Batch, KvGroup, Model};
 use frank_tokenizer::Tokenizer;
 
 /// Begins a message; written by the template only.
@@ -14,6 +14,8 @@ pub(crate) const IM_START: u32 = 256;
 pub(crate) const IM_END: u32 = 257;
 /// A token whose sampling panics.
 pub(crate) const POISON: u32 = 258;
+/// In an answer: `a` or `b`, each as likely as the other.
+pub(crate) const EITHER: u32 = 300;
 const N_VOCAB: usize = 259;
 
 /// Positions of one KV block.
@@ -84,43 +86,74 @@ impl Controls {
 pub(crate) struct Script {
     answer: Vec<u32>,
     permits: Option<Receiver<()>>,
+    groups: [KvGroup; 1],
     prompts: Arc<Mutex<Vec<Vec<u32>>>>,
-    /// The sequence that owns a first KV block: its index in `prompts` and the tokens it was given so far.
-    sequences: HashMap<u32, (usize, usize)>,
+    /// What lies in the cache, by block and place in it.
+    cache: HashMap<(u32, u32), Entry>,
+}
+
+/// What the model remembers at a position of a request.
+#[derive(Clone, Copy)]
+struct Entry {
+    /// Index of the request in `prompts`.
+    prompt: usize,
+    /// Tokens of the answer up to here.
+    n_answered: usize,
+    /// Whether the token after it was asked for.
+    is_answered: bool,
+    /// Whether nothing was computed after it.
+    is_last: bool,
 }
 
 impl Script {
-    /// A model that answers each prompt with `answer`, and says its last token again where more are wanted.
-    pub(crate) fn model(answer: Vec<u32>, held: bool) -> (Box<dyn Model>, Controls) {
+    /// A model with so many KV blocks that answers each prompt with `answer`, and says its last token again where more
+    /// are wanted.
+    pub(crate) fn model(answer: Vec<u32>, held: bool, n_blocks: u32) -> (Box<dyn Model>, Controls) {
         let prompts = Arc::new(Mutex::new(Vec::new()));
         let (sender, receiver) = channel();
         let (ours, theirs) = if held { (Some(sender), Some(receiver)) } else { (None, None) };
         let model = Self {
             answer,
             permits: theirs,
+            groups: [KvGroup { window: None, n_blocks, block_bytes: 1 }],
             prompts: Arc::clone(&prompts),
-            sequences: HashMap::new(),
+            cache: HashMap::new(),
         };
         (Box::new(model), Controls { prompts, permits: ours })
     }
 
-    /// Notes the prompt tokens of a batch: those that come before the sequence's first answer token.
+    /// Puts the rows of a batch into the cache, and notes those of prompts: they come before the first answer token.
     fn listen(&mut self, batch: &Batch<'_>) {
         let mut prompts = self.prompts.lock().expect("no test panics while it looks");
         for (row, (&token_id, &position)) in batch.token_ids.iter().zip(batch.positions).enumerate()
         {
-            let table = batch.block_tables[batch.sequences[row]];
-            assert!(table.len() > (position / BLOCK) as usize, "position {position} has no block");
-            if position == 0 {
-                self.sequences.insert(table[0], (prompts.len(), 0));
-                prompts.push(Vec::new());
+            let before = position.checked_sub(1).map(|before| slot(batch, row, before));
+            let before = before.and_then(|slot| self.cache.get_mut(&slot));
+            // A request that shares a prefix goes on where another went on already.
+            let entry = match before.filter(|before| before.is_last) {
+                Some(before) => {
+                    before.is_last = false;
+                    let n_answered = before.n_answered + usize::from(before.is_answered);
+                    Entry { n_answered, is_answered: false, is_last: true, ..*before }
+                }
+                None => {
+                    prompts.push(Vec::new());
+                    let prompt = prompts.len() - 1;
+                    Entry { prompt, n_answered: 0, is_answered: false, is_last: true }
+                }
+            };
+            if entry.n_answered == 0 {
+                prompts[entry.prompt].push(token_id);
             }
-            let (index, n_answered) = self.sequences[&table[0]];
-            if n_answered == 0 {
-                prompts[index].push(token_id);
-            }
+            self.cache.insert(slot(batch, row, position), entry);
         }
     }
+}
+
+/// Where the cache holds `position` of the sequence of a row.
+fn slot(batch: &Batch<'_>, row: usize, position: u32) -> (u32, u32) {
+    let table = batch.block_tables[0][batch.sequences[row]];
+    (table[(position / BLOCK) as usize], position % BLOCK)
 }
 
 impl Model for Script {
@@ -136,6 +169,10 @@ impl Model for Script {
         64
     }
 
+    fn kv_groups(&self) -> &[KvGroup] {
+        &self.groups
+    }
+
     fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) {
         if self.permits.as_ref().is_some_and(|permits| permits.recv().is_err()) {
             self.permits = None;
@@ -143,13 +180,28 @@ impl Model for Script {
         self.listen(batch);
         logits.fill(0.0);
         for (&row, logits) in batch.output_rows.iter().zip(logits.chunks_exact_mut(N_VOCAB)) {
-            let first_block = batch.block_tables[batch.sequences[row]][0];
-            let (_, n_answered) =
-                self.sequences.get_mut(&first_block).expect("the sequence began at position 0");
-            let token_id = self.answer[(*n_answered).min(self.answer.len() - 1)];
+            let slot = slot(batch, row, batch.positions[row]);
+            let entry = self.cache.get_mut(&slot).expect("its row was just seen");
+            let token_id = self.answer[entry.n_answered.min(self.answer.len() - 1)];
             assert!(token_id != POISON, "the poisoned token");
-            *n_answered += 1;
-            logits[token_id as usize] = 50.0;
+            entry.is_answered = true;
+            let likely =
+                if token_id == EITHER { vec![b'a'.into(), b'b'.into()] } else { vec![token_id] };
+            likely.into_iter().for_each(|id| logits[id as usize] = 50.0);
         }
     }
+
+    fn copy_block(&mut self, _group: usize, from: u32, to: u32) {
+        for place in 0..BLOCK {
+            if let Some(entry) = self.cache.get(&(from, place)).copied() {
+                self.cache.insert((to, place), entry);
+            }
+        }
+    }
+
+    fn read_block(&self, _group: usize, _block: u32, out: &mut [u8]) {
+        out.fill(0);
+    }
+
+    fn write_block(&mut self, _group: usize, _block: u32, _bytes: &[u8]) {}
 }

@@ -28,6 +28,7 @@ pub(crate) struct Setup {
     pub(crate) n_parallel: usize,
     pub(crate) n_queue: usize,
     pub(crate) kv_blocks: u32,
+    pub(crate) prefix_cache: bool,
     pub(crate) options: ServerOptions,
 }
 
@@ -40,6 +41,7 @@ impl Default for Setup {
             n_parallel: 4,
             n_queue: 8,
             kv_blocks: 4 * BLOCKS_PER_REQUEST,
+            prefix_cache: false,
             options: ServerOptions::default(),
         }
     }
@@ -69,12 +71,12 @@ impl Setup {
 
     /// A server whose model is still to be put into `slot`.
     pub(crate) async fn start_loading(self, slot: ModelSlot) -> (TestServer, Served) {
-        let (model, controls) = Script::model(self.answer, self.held);
+        let (model, controls) = Script::model(self.answer, self.held, self.kv_blocks);
         let sizes = EngineOptions {
             n_ctx: N_CTX,
             n_parallel: self.n_parallel,
             n_queue: self.n_queue,
-            kv_blocks: self.kv_blocks,
+            prefix_cache: self.prefix_cache,
         };
         let engine = Engine::start(model, sizes, self.options.metrics.clone());
         let template = self.template.map(|source| {

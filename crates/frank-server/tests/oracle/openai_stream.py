@@ -17,6 +17,9 @@ def main(base_url, key):
     check_whole(client)
     check_stream(client)
     check_completions(client)
+    check_choices(client)
+    check_logprobs(client)
+    check_sampling(client)
     check_models(client)
     check_errors(client, base_url)
 
@@ -53,6 +56,46 @@ def check_completions(client):
     assert "".join(chunk.choices[0].text for chunk in chunks) == ANSWER
 
 
+def check_choices(client):
+    whole = client.chat.completions.create(model="scripted", messages=MESSAGES, n=3)
+    assert [(choice.index, choice.message.content) for choice in whole.choices] == [(i, ANSWER) for i in range(3)], whole
+    assert whole.usage.completion_tokens == 3 * N_TOKENS, whole
+    assert whole.usage.prompt_tokens_details.cached_tokens == 0, whole
+    texts = ["", "", ""]
+    for chunk in client.chat.completions.create(model="scripted", messages=MESSAGES, n=3, stream=True):
+        for choice in chunk.choices:
+            texts[choice.index] += choice.delta.content or ""
+    assert texts == [ANSWER] * 3, texts
+    both = client.completions.create(model="scripted", prompt="Once", max_tokens=5, n=2, best_of=2)
+    assert [choice.text for choice in both.choices] == ["Hello", "Hello"], both
+
+
+def check_logprobs(client):
+    ask = {"model": "scripted", "messages": MESSAGES, "logprobs": True, "top_logprobs": 2}
+    whole = client.chat.completions.create(**ask)
+    tokens = whole.choices[0].logprobs.content
+    assert bytes(sum((token.bytes for token in tokens), [])).decode() == ANSWER, tokens
+    assert all(token.logprob <= 0 and len(token.top_logprobs) == 2 for token in tokens), tokens
+    streamed = []
+    for chunk in client.chat.completions.create(**ask, stream=True):
+        if chunk.choices[0].logprobs:
+            streamed += chunk.choices[0].logprobs.content
+    assert streamed == tokens, streamed
+    legacy = client.completions.create(model="scripted", prompt="Once", max_tokens=5, logprobs=2).choices[0].logprobs
+    assert legacy.tokens == list("Hello") and legacy.text_offset == [0, 1, 2, 3, 4], legacy
+    assert all(len(top) == 2 for top in legacy.top_logprobs) and max(legacy.token_logprobs) <= 0, legacy
+
+
+def check_sampling(client):
+    ask = {"model": "scripted", "messages": MESSAGES, "max_tokens": 3}
+    biased = client.chat.completions.create(**ask, logit_bias={"74": 100})
+    assert biased.choices[0].message.content == "JJJ", biased
+    texts = {client.chat.completions.create(**ask, temperature=2, seed=7).choices[0].message.content for _ in range(3)}
+    assert len(texts) == 1, texts
+    more = {"dry_multiplier": 0.8, "xtc_probability": 0.1, "samplers": ["top_k", "temperature"], "n_probs": 1}
+    assert client.chat.completions.create(**ask, extra_body=more).choices[0].message.content == "Hel"
+
+
 def check_models(client):
     models = client.models.list().data
     assert [model.id for model in models] == ["scripted", "alias"], models
@@ -62,10 +105,10 @@ def check_models(client):
 
 def check_errors(client, base_url):
     try:
-        client.chat.completions.create(model="scripted", messages=MESSAGES, logprobs=True)
-        raise AssertionError("logprobs were taken")
+        client.chat.completions.create(model="scripted", messages=MESSAGES, verbosity="low")
+        raise AssertionError("verbosity was taken")
     except openai.BadRequestError as error:
-        assert error.param == "logprobs" and error.code == "unsupported_parameter", error
+        assert error.param == "verbosity" and error.code == "unsupported_parameter", error
         assert error.type == "invalid_request_error", error
     try:
         client.chat.completions.create(model="scripted", messages=MESSAGES, stream=True, max_tokens=0)
