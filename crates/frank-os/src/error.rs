@@ -44,6 +44,16 @@ pub enum OsError {
         /// Bytes asked for.
         want: u64,
     },
+    /// A write failed.
+    #[error("cannot write at offset {offset} of a file in {}", path.display())]
+    Write {
+        /// The folder of the file.
+        path: PathBuf,
+        /// First byte to write.
+        offset: u64,
+        /// What the system said.
+        source: io::Error,
+    },
     /// The address space or the system's commit limit has no room.
     #[error("cannot reserve {bytes} bytes of memory")]
     Map {

@@ -1,9 +1,10 @@
 //! The operating system behind safe functions: memory, files, /proc, cgroups. Never policy, retries or logging.
 #![expect(
     unsafe_code,
-    reason = "mmap, madvise, sched_getaffinity and statvfs have no safe form in the standard library"
+    reason = "mmap, madvise, sched_getaffinity, statvfs, fcntl, posix_fadvise and arch_prctl have no safe form in the standard library"
 )]
 
+mod amx;
 mod cgroup;
 mod cpu;
 mod data_file;
@@ -13,13 +14,18 @@ mod host;
 mod meminfo;
 mod memory;
 mod process;
+mod scratch_file;
+mod topology;
 
+pub use amx::amx_int8_allowed;
 pub use cgroup::{CgroupMemory, cgroup_memory, cgroup_memory_under, cpu_quota_under};
 pub use cpu::cpu_count;
 pub use data_file::DataFile;
-pub use disk::free_disk;
+pub use disk::{free_disk, is_in_memory};
 pub use error::OsError;
 pub use host::host_name;
 pub use meminfo::{HostMemory, host_memory};
 pub use memory::{AnonBuffer, HUGE_PAGE_BYTES, PAGE_BYTES};
 pub use process::{ProcessMemory, process_memory};
+pub use scratch_file::{DIRECT_ALIGNMENT, ScratchFile};
+pub use topology::{cpu_flags, cpu_model, last_cache_bytes, numa_node_count};
