@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use crate::cargo::{PROFILE, cargo, execute, has_nextest, target_dir};
-use crate::{test, tidy};
+use crate::{soak, test, tidy};
 
 /// One thing that has to pass.
 struct Lane {
@@ -25,6 +25,7 @@ const LANES: &[Lane] = &[
     Lane { name: "test", run: |root| test::run(root, &[]) },
     Lane { name: "scalar", run: scalar },
     Lane { name: "demo", run: demo::run },
+    Lane { name: "soak", run: soak::run_in_ci },
 ];
 
 /// Runs all lanes, and prints how long each took and whether it passed.

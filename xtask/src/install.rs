@@ -1,10 +1,15 @@
 //! Installing what the tests need, outside the checkout. Does nothing where everything is there.
 
 mod llama_cpp_data;
+pub(crate) mod llama_cpp_native;
 mod models;
 mod python;
+mod source_package;
 
-use anyhow::Result;
+use std::path::Path;
+use std::{fs, io};
+
+use anyhow::{Context as _, Result};
 use frank_testkit::assets::REAL_MODELS;
 
 /// Installs everything that `frank_testkit::assets` points tests to.
@@ -24,5 +29,15 @@ pub(crate) fn warn_of_vanished_models() {
         if let Some(reason) = model.vanished() {
             eprintln!("warning: tests that want {} were skipped: {reason}", model.name);
         }
+    }
+}
+
+/// Removes a folder with all that is in it, where it is.
+fn remove_folder(folder: &Path) -> Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("remove {}", folder.display()))
+        }
+        _ => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ mod ci;
 mod fuzz;
 mod http;
 mod install;
+mod machine;
 mod peer;
 mod server_process;
 mod soak;

@@ -1,6 +1,7 @@
-//! Mixed traffic against a running endpoint for a long time: nothing gets lost, stuck or larger. Never part of CI.
+//! Mixed traffic against a running endpoint for a while: nothing gets lost, stuck or larger.
 
 mod aftermath;
+mod alone;
 mod client;
 mod memory;
 mod tally;
@@ -20,12 +21,12 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::cargo::{shown, target_dir};
+use crate::cargo::{PROFILE, shown, target_dir};
 use crate::install;
-use crate::server_process::{ServerProcess, release_frank};
+use crate::server_process::{ServerProcess, built_frank};
 use memory::Memory;
 use tally::Tally;
-use traffic::{API_KEY, CTX_SIZE, Question, Turn};
+use traffic::{API_KEYS, CTX_SIZE, Question, Turn};
 
 /// Requests that the server answers at the same time.
 const PARALLEL: usize = 4;
@@ -33,15 +34,24 @@ const PARALLEL: usize = 4;
 /// How a soak runs.
 #[derive(Debug, Args)]
 pub(crate) struct Soak {
-    /// Minutes of traffic
-    #[arg(long, value_name = "M", default_value_t = 30)]
-    minutes: u64,
+    /// Seconds of traffic
+    #[arg(long, value_name = "S", default_value_t = 1800)]
+    seconds: u64,
     /// Clients that ask at the same time
-    #[arg(long, value_name = "S", default_value_t = 8)]
-    streams: u64,
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    streams: usize,
     /// Decides what the clients ask [default: another one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+}
+
+/// The soak of CI: a minute, with the binary that the other lanes have built. It checks overflows and assertions, which a
+/// release build does not, and saves CI the time to build one.
+/// # Errors
+/// Names everything that broke.
+pub(crate) fn run_in_ci(root: &Path) -> Result<()> {
+    install::all()?;
+    Soak { seconds: 60, streams: 8, seed: None }.soak(&built_frank(root, PROFILE)?)
 }
 
 impl Soak {
@@ -50,35 +60,49 @@ impl Soak {
     /// Names everything that broke.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
         install::all()?;
-        let frank = release_frank(root)?;
-        let planned_bytes = planned_bytes(&frank)?;
+        self.soak(&built_frank(root, "release")?)
+    }
+
+    fn soak(&self, frank: &Command) -> Result<()> {
+        let planned_bytes = planned_bytes(frank)?;
         let seed = self.seed.unwrap_or_else(clock_seed);
-        println!("soak --minutes {} --streams {} --seed {seed}", self.minutes, self.streams);
-        let server = serve(&frank)?;
-        let questions = answered(&server, &mut ChaCha8Rng::seed_from_u64(seed))
+        println!("soak --seconds {} --streams {} --seed {seed}", self.seconds, self.streams);
+        let server = serve(frank)?;
+        let questions = alone::answered(server.address, &mut ChaCha8Rng::seed_from_u64(seed))
             .context("ask what the server answers when nothing else runs")?;
-        let until = Instant::now() + Duration::from_secs(60 * self.minutes);
-        let tally = Mutex::new(Tally::default());
-        let memory = thread::scope(|scope| {
-            for stream in 1..=self.streams {
-                let (server, questions, tally) = (&server, &questions, &tally);
-                scope.spawn(move || {
-                    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-                    rng.set_stream(stream);
-                    ask(server, questions, &mut rng, until, tally, stream);
-                });
-            }
-            Memory::watch(server.id(), || lock(&tally).goes_on(until))
-        });
-        let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let (tally, memory) = self.let_them_ask(&server, &questions, seed);
         println!("{tally}");
         let mut broken = tally.failures;
+        broken.extend(alone::answered_otherwise(server.address, &questions));
         broken.extend(aftermath::check(server, &memory, planned_bytes));
         if broken.is_empty() {
             println!("nothing broke");
             return Ok(());
         }
         bail!("{} things broke, --seed {seed}:\n{}", broken.len(), broken.join("\n"))
+    }
+
+    /// Lets all clients ask until the time is over, or too much broke.
+    fn let_them_ask(
+        &self,
+        server: &ServerProcess,
+        questions: &[Question],
+        seed: u64,
+    ) -> (Tally, Memory) {
+        let until = Instant::now() + Duration::from_secs(self.seconds);
+        let tally = Mutex::new(Tally::default());
+        let memory = thread::scope(|scope| {
+            for stream in 1..=self.streams {
+                let tally = &tally;
+                scope.spawn(move || {
+                    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                    rng.set_stream(stream as u64);
+                    ask(server, questions, &mut rng, until, tally, stream);
+                });
+            }
+            Memory::watch(server.id(), || lock(&tally).goes_on(until))
+        });
+        (tally.into_inner().unwrap_or_else(PoisonError::into_inner), memory)
     }
 }
 
@@ -93,10 +117,10 @@ fn ask(
     rng: &mut ChaCha8Rng,
     until: Instant,
     tally: &Mutex<Tally>,
-    stream: u64,
+    stream: usize,
 ) {
     for n in 1.. {
-        let turn = traffic::turn(rng, questions);
+        let turn = traffic::turn(rng, questions, API_KEYS[stream % API_KEYS.len()]);
         let taken = client::take(&turn, server.address);
         let mut tally = lock(tally);
         tally.count(&turn);
@@ -121,7 +145,7 @@ fn size_options() -> [String; 4] {
 fn serve(frank: &Command) -> Result<ServerProcess> {
     let folder = tempfile::Builder::new().prefix("soak-").tempdir_in(target_dir()?)?;
     let keys = folder.path().join("keys");
-    fs::write(&keys, API_KEY).with_context(|| format!("write {}", keys.display()))?;
+    fs::write(&keys, API_KEYS.join("\n")).with_context(|| format!("write {}", keys.display()))?;
     let mut command = Command::new(frank.get_program());
     command.arg("serve").arg(assets::smollm2()).args(["--port", "0"]).args(size_options());
     ServerProcess::start(command.arg("--api-key-file").arg(&keys))
@@ -135,18 +159,6 @@ fn planned_bytes(frank: &Command) -> Result<u64> {
     ensure!(output.status.success(), "{}: {}", shown(&command), output.status);
     let plan: Value = serde_json::from_slice(&output.stdout).context("the plan")?;
     plan.pointer("/devices/0/used").and_then(Value::as_u64).context("used bytes in the plan")
-}
-
-/// Asks each question while nothing else runs.
-fn answered(server: &ServerProcess, rng: &mut ChaCha8Rng) -> Result<Vec<Question>> {
-    let mut questions = traffic::questions(rng);
-    for question in &mut questions {
-        let reply = question.request(false).reply(server.address)?.text()?;
-        let reply: Value = serde_json::from_str(&reply).with_context(|| format!("{reply:?}"))?;
-        let answer = reply.pointer("/choices/0/text").and_then(Value::as_str);
-        question.answer = answer.with_context(|| format!("no answer: {reply}"))?.to_owned();
-    }
-    Ok(questions)
 }
 
 fn clock_seed() -> u64 {

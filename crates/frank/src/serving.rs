@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use frank_chat::ChatTemplate;
-use frank_engine::{Engine, EngineOptions, SamplingParams};
+use frank_engine::{DiskCache, Engine, EngineOptions, SamplingParams};
 use frank_server::{ModelSlot, Served, ServerOptions};
+use frank_telemetry::Metrics;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 use tracing_subscriber::EnvFilter;
 
 use crate::answering::{Chosen, chosen_template, sampling_defaults};
+use crate::cache_dir;
 use crate::load::Prepared;
 use crate::options::ModelOptions;
 use crate::report::{Code, Failure};
@@ -34,13 +36,14 @@ pub(crate) struct Endpoint {
     pub(crate) server: ServerOptions,
     template: Option<ChatTemplate>,
     sampling: SamplingParams,
+    disk: Option<DiskCache>,
 }
 
 impl Endpoint {
-    /// An endpoint for `prepared` with its chat template and its sampling defaults.
+    /// An endpoint for `prepared` with its chat template, its sampling defaults and its prefixes on disk.
     ///
     /// # Errors
-    /// When `--chat-template` or the file's sampling keys cannot be used.
+    /// When `--chat-template`, the file's sampling keys or `--cache-dir` cannot be used.
     pub(crate) fn new(
         prepared: &Prepared,
         options: &ModelOptions,
@@ -53,6 +56,7 @@ impl Endpoint {
             server: ServerOptions::default(),
             template: chat_template(prepared, options)?,
             sampling,
+            disk: disk_cache(prepared, options)?,
         })
     }
 }
@@ -99,7 +103,7 @@ pub(crate) async fn run<R, F>(
     listener: TcpListener,
     prepared: Prepared,
     options: &ModelOptions,
-    endpoint: Endpoint,
+    mut endpoint: Endpoint,
     ready: R,
 ) -> anyhow::Result<()>
 where
@@ -111,34 +115,12 @@ where
     let stop = Arc::new(Notify::new());
     let is_loaded = Arc::new(AtomicBool::new(false));
     let asked_to_stop = wait_for_stop(Arc::clone(&stop), Arc::clone(&is_loaded))?;
-    let metrics = endpoint.server.metrics.clone();
-    let http =
-        tokio::spawn(frank_server::serve(listener, slot.clone(), endpoint.server, asked_to_stop));
-    let loading = async {
-        let engine_options = EngineOptions {
-            n_ctx: prepared.plan.ctx_size as usize,
-            n_parallel: prepared.plan.parallel as usize,
-            n_queue: endpoint.n_queue,
-            kv_blocks: prepared.plan.kv_blocks,
-        };
-        let model =
-            tokio::task::block_in_place(|| prepared.load(options, engine_options.n_parallel))?;
-        let engine = Engine::start(model, engine_options, metrics);
-        let mut names = endpoint.names.into_iter();
-        let served = Served {
-            engine: engine.clone(),
-            tokenizer: Arc::clone(&prepared.tokenizer),
-            template: endpoint.template,
-            model_name: names.next().unwrap_or_default(),
-            aliases: names.collect(),
-            sampling: endpoint.sampling,
-        };
-        // The header has done its work; its memory goes back before the first request.
-        drop(prepared);
-        slot.fill(served);
-        anyhow::Ok(engine)
-    };
-    let engine = loading.await?;
+    let server = std::mem::take(&mut endpoint.server);
+    let metrics = server.metrics.clone();
+    let http = tokio::spawn(frank_server::serve(listener, slot.clone(), server, asked_to_stop));
+    let served = tokio::task::block_in_place(|| load(prepared, options, endpoint, metrics))?;
+    let engine = served.engine.clone();
+    slot.fill(served);
     is_loaded.store(true, Ordering::Relaxed);
     if ready(address).await? == Flow::Stop {
         stop.notify_one();
@@ -146,6 +128,32 @@ where
     let ended = http.await.context("the endpoint ended early")?;
     tokio::task::block_in_place(|| engine.shutdown());
     ended.context("the endpoint failed")
+}
+
+/// Reads the weights and starts the engine. The header has done its work then; its memory goes back before the first
+/// request.
+fn load(
+    prepared: Prepared,
+    options: &ModelOptions,
+    endpoint: Endpoint,
+    metrics: Metrics,
+) -> anyhow::Result<Served> {
+    let engine_options = EngineOptions {
+        n_ctx: prepared.plan.ctx_size as usize,
+        n_parallel: prepared.plan.parallel as usize,
+        n_queue: endpoint.n_queue,
+        prefix_cache: options.cache.keeps_prefixes(),
+    };
+    let model = prepared.load(options, engine_options.n_parallel)?;
+    let mut names = endpoint.names.into_iter();
+    Ok(Served {
+        engine: Engine::start_with_disk(model, engine_options, endpoint.disk, metrics),
+        tokenizer: prepared.tokenizer,
+        template: endpoint.template,
+        model_name: names.next().unwrap_or_default(),
+        aliases: names.collect(),
+        sampling: endpoint.sampling,
+    })
 }
 
 /// Whether an endpoint goes on after what ran beside it.
@@ -190,6 +198,12 @@ fn wait_for_stop(
 )]
 fn end_at_once(code: i32) -> ! {
     std::process::exit(code)
+}
+
+/// The prefixes in the folder of `--cache-dir`.
+fn disk_cache(prepared: &Prepared, options: &ModelOptions) -> anyhow::Result<Option<DiskCache>> {
+    let Some((directory, bytes)) = options.cache.directory() else { return Ok(None) };
+    cache_dir::open(directory, bytes, &prepared.file, options.kv_types).map(Some)
 }
 
 /// The template of `--chat-template`, else of the file. One in the file that cannot be used costs only chat.

@@ -3,19 +3,20 @@
 use std::fs::{self, File};
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use flate2::bufread::GzDecoder;
 use frank_testkit::assets;
 use tar::Archive;
 
-use crate::cargo::execute;
+use super::remove_folder;
+use super::source_package::SourcePackage;
 
-/// The package with its digest, as pip's requirements files write it. pip compares the digest before it runs anything
-/// of the archive: its build backend is asked for the metadata, which compiles nothing.
-const REQUIREMENT: &str = "llama-cpp-python==0.3.36 \
-    --hash=sha256:832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e\n";
+const PACKAGE: SourcePackage = SourcePackage {
+    name: "llama-cpp-python",
+    version: assets::LLAMA_CPP_PYTHON,
+    sha256: "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
+};
 /// Where the data lies in the archive, below its one folder.
 const MODELS: &str = "vendor/llama.cpp/models";
 /// Folder in the archive, beginnings and endings of the file names in it, and folder in the test cache.
@@ -34,34 +35,13 @@ pub(crate) fn install() -> Result<()> {
     }
     println!("install {} from a source archive", target.display());
     let work = assets::cache_dir().join("llama_cpp_python.new");
-    remove(&work)?;
+    remove_folder(&work)?;
     let unpacked = work.join("unpacked");
     fs::create_dir_all(&unpacked).with_context(|| format!("create {}", unpacked.display()))?;
-    let n_files = unpack(&download(&work)?, &unpacked)?;
+    let n_files = unpack(&PACKAGE.download(&work)?, &unpacked)?;
     ensure!(n_files >= N_FILES_MIN, "{n_files} files in the archive, {N_FILES_MIN} expected");
     fs::rename(&unpacked, &target).with_context(|| format!("rename to {}", target.display()))?;
-    remove(&work)
-}
-
-/// Removes a folder with all that is in it, where it is.
-fn remove(folder: &Path) -> Result<()> {
-    match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("remove {}", folder.display()))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Fetches the archive and returns its path.
-fn download(folder: &Path) -> Result<PathBuf> {
-    let requirements = folder.join("requirements.txt");
-    fs::write(&requirements, REQUIREMENT).context("write the requirements")?;
-    let mut pip = Command::new(assets::python_path());
-    pip.args(["-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]);
-    pip.args(["--no-deps", "--no-binary", "llama-cpp-python", "--require-hashes", "--requirement"]);
-    execute(pip.arg(&requirements).arg("--dest").arg(folder))?;
-    Ok(folder.join(format!("llama_cpp_python-{}.tar.gz", assets::LLAMA_CPP_PYTHON)))
+    remove_folder(&work)
 }
 
 /// Writes what is wanted of the archive below `target`, and returns how many files these are.
@@ -121,10 +101,5 @@ mod tests {
             assert_eq!(place(&member), expected.map(PathBuf::from), "{member}");
         }
         assert_eq!(place("vendor/llama.cpp/models/ggml-vocab-a.gguf"), None);
-    }
-
-    #[test]
-    fn the_requirement_is_of_the_version_that_the_cache_names() {
-        assert!(REQUIREMENT.contains(&format!("=={} ", assets::LLAMA_CPP_PYTHON)));
     }
 }

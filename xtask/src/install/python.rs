@@ -44,7 +44,7 @@ pub(crate) fn install() -> Result<()> {
 }
 
 /// Makes an empty environment in the place of whatever was there.
-fn make_venv(venv: &Path) -> Result<()> {
+pub(super) fn make_venv(venv: &Path) -> Result<()> {
     if !succeeds(Command::new("python3").arg("--version")) {
         install_system_package("python3")?;
     }

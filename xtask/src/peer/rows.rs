@@ -1,182 +1,178 @@
-//! What is compared: each row is one number of a server that is asked with token ids. Never knows which server.
+//! What is compared: the rows of the table, the floors that frank has to reach, and how a row reads. Never runs anything
+//! but through `in_process` and `serving`.
 
-use std::net::SocketAddr;
-use std::thread;
-use std::time::Instant;
+use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
-use serde_json::{Value, json};
+use anyhow::{Context as _, Result};
+use frank_testkit::assets::{GEMMA3, REAL_MODELS, RealModel, SMOLLM2};
 
-use crate::http::Request;
-
-/// The context of one request; every row fits into it.
-pub(super) const CTX_SIZE: usize = 1024;
-/// Requests that a server answers at the same time.
-pub(super) const PARALLEL: usize = 4;
-/// Token ids of the model that stand for text.
-const TEXT_IDS: std::ops::Range<u32> = 1_000..40_000;
+use super::bound::Bound;
+use super::engines::Engine;
+use super::{in_process, serving};
+use crate::statistics::Spread;
 
 /// A number that is compared.
 pub(super) struct Row {
     /// With its unit.
-    pub(super) name: &'static str,
-    n_streams: usize,
-    n_prompt: usize,
-    n_answer: usize,
-    value: fn(&[Timing]) -> f64,
+    name: &'static str,
+    floor: Option<Floor>,
+    /// Tokens that are made while all weights are read once, where that bounds the row.
+    tokens_per_pass: Option<f64>,
 }
 
-pub(super) const ROWS: [Row; 3] = [
+/// What frank has to reach beside llama.cpp.
+struct Floor {
+    /// Frank's median divided by llama.cpp's.
+    ratio: f64,
+    better: Better,
+    models: &'static [RealModel],
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Better {
+    More,
+    Less,
+}
+
+pub(super) const N_ROWS: usize = 6;
+/// The row that `frank fit` predicts the speed of a prompt for.
+pub(super) const PROMPT: usize = 0;
+/// The row that `frank fit` predicts the speed of decoding for.
+pub(super) const DECODE: usize = 1;
+
+/// In the order in which [`measure`] gives values.
+pub(super) const ROWS: [Row; N_ROWS] = [
     Row {
-        name: "decode, 1 stream, tok/s",
-        n_streams: 1,
-        n_prompt: 128,
-        n_answer: 128,
-        value: |timings| timings[0].decode_rate(),
+        name: "in process: prompt of 512, tok/s",
+        floor: Some(Floor { ratio: 0.5, better: Better::More, models: REAL_MODELS }),
+        tokens_per_pass: None,
     },
     Row {
-        name: "prompt and decode, 4 streams together, tok/s",
-        n_streams: PARALLEL,
-        n_prompt: 128,
-        n_answer: 128,
-        value: together,
+        name: "in process: decode of 128, tok/s",
+        floor: Some(Floor { ratio: 0.9, better: Better::More, models: &[SMOLLM2, GEMMA3] }),
+        tokens_per_pass: Some(1.0),
     },
     Row {
-        name: "first token of a prompt of 512 (less is better), ms",
-        n_streams: 1,
-        n_prompt: 512,
-        n_answer: 8,
-        value: |timings| timings[0].first_ms(),
+        name: "server: load to ready (less is better), ms",
+        floor: Some(Floor { ratio: 1.2, better: Better::Less, models: REAL_MODELS }),
+        tokens_per_pass: None,
+    },
+    Row { name: "server: decode of 1 stream, tok/s", floor: None, tokens_per_pass: Some(1.0) },
+    Row {
+        name: "server: prompt and decode of 4 streams together, tok/s",
+        floor: Some(Floor { ratio: 1.3, better: Better::More, models: REAL_MODELS }),
+        tokens_per_pass: Some(serving::PARALLEL as f64),
+    },
+    Row {
+        name: "server: first token of a prompt of 512 (less is better), ms",
+        floor: None,
+        tokens_per_pass: None,
     },
 ];
 
-/// The value of each row, after an answer that warms the server up. `seed` decides the prompts.
-/// # Errors
-/// The server does not answer what it was asked.
-pub(super) fn measure(address: SocketAddr, seed: u64) -> Result<[f64; ROWS.len()]> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut prompt = |n: usize| (0..n).map(|_| rng.random_range(TEXT_IDS)).collect::<Vec<_>>();
-    ask(address, &prompt(32), 16)?;
-    let mut values = [0.0; ROWS.len()];
-    for (row, value) in ROWS.iter().zip(&mut values) {
-        let prompts: Vec<_> = (0..row.n_streams).map(|_| prompt(row.n_prompt)).collect();
-        let timings = ask_together(address, &prompts, row.n_answer);
-        *value = (row.value)(&timings.with_context(|| row.name)?);
-    }
+/// A row as it is printed.
+pub(super) struct Line {
+    pub(super) text: String,
+    pub(super) missed: bool,
+}
+
+/// The values of all rows in one run of an engine. `seed` decides the prompts.
+pub(super) fn measure(engine: &Engine, model: &Path, seed: u64) -> Result<[f64; N_ROWS]> {
+    let [prompt, decode] = in_process::measure(engine, model).with_context(|| engine.name())?;
+    let [load, one, four, first] =
+        serving::measure(engine, model, seed).with_context(|| engine.name())?;
+    let values = [prompt, decode, load, one, four, first];
+    println!("  {}: {values:.1?}", engine.name());
     Ok(values)
 }
 
-/// When the tokens of an answer came.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    start: Instant,
-    first: Instant,
-    last: Instant,
-    n_tokens: usize,
-}
-
-impl Timing {
-    /// Tokens in a second, from the first token on.
-    fn decode_rate(&self) -> f64 {
-        (self.n_tokens - 1) as f64 / (self.last - self.first).as_secs_f64()
-    }
-
-    fn first_ms(&self) -> f64 {
-        (self.first - self.start).as_secs_f64() * 1e3
-    }
-}
-
-/// Tokens of all answers in a second, from the first request to the last token.
-fn together(timings: &[Timing]) -> f64 {
-    let n_tokens: usize = timings.iter().map(|timing| timing.n_tokens).sum();
-    let start = timings.iter().map(|timing| timing.start).min();
-    let last = timings.iter().map(|timing| timing.last).max();
-    let seconds = start.zip(last).map_or(0.0, |(start, last)| (last - start).as_secs_f64());
-    n_tokens as f64 / seconds
-}
-
-fn ask_together(address: SocketAddr, prompts: &[Vec<u32>], n: usize) -> Result<Vec<Timing>> {
-    thread::scope(|scope| {
-        let clients: Vec<_> =
-            prompts.iter().map(|prompt| scope.spawn(move || ask(address, prompt, n))).collect();
-        let timings = clients.into_iter().map(|client| client.join().expect("a client returns"));
-        timings.collect()
-    })
-}
-
-/// Streams an answer of exactly `n` tokens.
-fn ask(address: SocketAddr, prompt: &[u32], n: usize) -> Result<Timing> {
-    let body = json!({
-        "prompt": prompt,
-        "max_tokens": n,
-        "ignore_eos": true,
-        "temperature": 0,
-        "cache_prompt": false,
-        "stream": true,
-        "stream_options": {"include_usage": true},
-    });
-    let start = Instant::now();
-    let reply = Request::post("/v1/completions", body.to_string()).reply(address)?;
-    if reply.status != 200 {
-        let status = reply.status;
-        bail!("status {status}: {}", reply.text()?);
-    }
-    let mut times = Vec::with_capacity(n);
-    let mut usage = None;
-    for event in reply.events() {
-        let event = event?;
-        let now = Instant::now();
-        if event == "[DONE]" {
-            break;
+impl Row {
+    /// The row with both spreads, their ratio, the bound and the floor.
+    pub(super) fn line(
+        &self,
+        model: &RealModel,
+        bound: &Bound,
+        frank: Spread,
+        llama_cpp: Spread,
+    ) -> Line {
+        let ratio = frank.median / llama_cpp.median;
+        let mut text =
+            format!("{}: frank {frank}, llama.cpp {llama_cpp}, ratio {ratio:.2}", self.name);
+        if let Some(bound) =
+            self.tokens_per_pass.and_then(|n_tokens| bound.tokens_per_second(n_tokens))
+        {
+            let [frank, llama_cpp] = [frank, llama_cpp].map(|spread| 100.0 * spread.median / bound);
+            text += &format!(", bound {bound:.0} ({frank:.0} % and {llama_cpp:.0} % of it)");
         }
-        let chunk: Value = serde_json::from_str(&event).with_context(|| event.clone())?;
-        if chunk.pointer("/choices/0").is_some() {
-            times.push(now);
+        let floor = self.floor.as_ref().filter(|floor| floor.is_for(model));
+        let missed = floor.is_some_and(|floor| !floor.is_reached(ratio));
+        if let Some(floor) = floor {
+            let (limit, verdict) = (floor.limit(), if missed { "MISSED" } else { "reached" });
+            text += &format!(", {limit} {verdict}");
         }
-        usage = counts(&chunk).or(usage);
+        Line { text, missed }
     }
-    ensure!(usage == Some((prompt.len(), n)), "{usage:?} tokens, not {:?}", (prompt.len(), n));
-    let (first, last) = times.first().zip(times.last()).context("no token")?;
-    Ok(Timing { start, first: *first, last: *last, n_tokens: n })
 }
 
-/// Tokens of the prompt and of the answer, where a chunk says them.
-fn counts(chunk: &Value) -> Option<(usize, usize)> {
-    let count = |place: &str| usize::try_from(chunk.pointer(place)?.as_u64()?).ok();
-    Some((count("/usage/prompt_tokens")?, count("/usage/completion_tokens")?))
+impl Floor {
+    fn is_for(&self, model: &RealModel) -> bool {
+        self.models.iter().any(|one| one.file == model.file)
+    }
+
+    fn is_reached(&self, ratio: f64) -> bool {
+        match self.better {
+            Better::More => ratio >= self.ratio,
+            Better::Less => ratio <= self.ratio,
+        }
+    }
+
+    fn limit(&self) -> String {
+        let sign = if self.better == Better::More { ">=" } else { "<=" };
+        format!("floor {sign} {}", self.ratio)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use frank_testkit::assets::QWEN2;
 
     use super::*;
 
-    fn timing(base: Instant, start_ms: u64, first_ms: u64, last_ms: u64) -> Timing {
-        let at = |ms| base + Duration::from_millis(ms);
-        Timing { start: at(start_ms), first: at(first_ms), last: at(last_ms), n_tokens: 11 }
+    fn check(row: usize, model: &RealModel, frank: f64, llama_cpp: f64, missed: bool) {
+        let line = ROWS[row].line(
+            model,
+            &Bound::unknown(),
+            Spread::of(&[frank]),
+            Spread::of(&[llama_cpp]),
+        );
+        assert_eq!(line.missed, missed, "{}", line.text);
     }
 
     #[test]
-    fn a_rate_counts_from_the_first_token_and_the_first_token_from_the_request() {
-        let timing = timing(Instant::now(), 100, 300, 800);
-        assert!((timing.decode_rate() - 20.0).abs() < 1e-9);
-        assert!((timing.first_ms() - 200.0).abs() < 1e-9);
+    fn a_floor_is_reached_from_the_side_that_is_better() {
+        check(DECODE, &SMOLLM2, 90.0, 100.0, false);
+        check(DECODE, &SMOLLM2, 89.0, 100.0, true);
+        check(PROMPT, &QWEN2, 49.0, 100.0, true);
+        let load = ROWS.iter().position(|row| row.name.contains("load")).unwrap();
+        check(load, &GEMMA3, 119.0, 100.0, false);
+        check(load, &GEMMA3, 121.0, 100.0, true);
     }
 
     #[test]
-    fn streams_together_count_from_the_first_request_to_the_last_token() {
-        let base = Instant::now();
-        let rate = together(&[timing(base, 50, 60, 1000), timing(base, 0, 600, 900)]);
-        assert!((rate - 22.0).abs() < 1e-9, "{rate}");
+    fn decode_has_a_floor_for_two_models_only() {
+        check(DECODE, &GEMMA3, 1.0, 100.0, true);
+        check(DECODE, &QWEN2, 1.0, 100.0, false);
     }
 
     #[test]
-    fn every_row_fits_into_the_context() {
-        for row in &ROWS {
-            assert!(row.n_prompt + row.n_answer <= CTX_SIZE && row.n_streams <= PARALLEL);
-        }
+    fn a_line_has_spreads_ratio_bound_and_floor() {
+        let bound = Bound { weight_bytes: 1e8, bandwidth: Some(2e10), ..Bound::unknown() };
+        let (frank, llama_cpp) = (Spread::of(&[70.0, 50.0, 60.0]), Spread::of(&[100.0]));
+        let line = ROWS[DECODE].line(&SMOLLM2, &bound, frank, llama_cpp);
+        assert_eq!(
+            line.text,
+            "in process: decode of 128, tok/s: frank 60.0 (50.0 to 70.0), llama.cpp 100.0 (100.0 to 100.0), \
+             ratio 0.60, bound 200 (30 % and 50 % of it), floor >= 0.9 MISSED"
+        );
     }
 }

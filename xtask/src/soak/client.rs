@@ -6,13 +6,15 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
-use super::traffic::{Expected, Reading, Turn};
+use super::traffic::{Choice, Expected, Reading, Turn};
 use crate::http::Reply;
 
 /// The last event of a stream.
 const DONE: &str = "[DONE]";
+/// More choices than anybody asks for.
+const N_CHOICES_MAX: usize = 8;
 
 /// Takes one turn.
 /// # Errors
@@ -53,11 +55,8 @@ fn check_whole(body: &str, expected: &Expected) -> Result<()> {
         ensure!(message.is_some_and(|message| !message.is_empty()), "no reason: {body}");
         return Ok(());
     }
-    let mut answer = Answer::default();
-    answer
-        .take(&reply)
-        .and_then(|()| answer.check(expected))
-        .with_context(|| format!("reply {body}"))
+    let answer = Answer::of(&reply);
+    answer.and_then(|answer| answer.check(expected)).with_context(|| format!("reply {body}"))
 }
 
 /// Reads a stream up to its end or to `n_events`, whichever comes first.
@@ -84,24 +83,27 @@ fn check_stream(
 
 /// What a reply said so far.
 #[derive(Debug, Default)]
-struct Answer {
-    text: String,
-    reason: Option<String>,
-    /// Tokens of the prompt and of the answer.
+pub(super) struct Answer {
+    pub(super) choices: Vec<Choice>,
+    /// Why each choice ended.
+    reasons: Vec<Option<String>>,
+    /// Tokens of the prompt and of all choices.
     usage: Option<(usize, usize)>,
 }
 
 impl Answer {
+    /// What a whole reply says.
+    pub(super) fn of(reply: &Value) -> Result<Self> {
+        let mut answer = Self::default();
+        answer.take(reply)?;
+        Ok(answer)
+    }
+
     /// Takes a whole reply or a chunk of one, in either dialect.
     fn take(&mut self, reply: &Value) -> Result<()> {
         ensure!(reply.get("error").is_none(), "an error in a reply with status 200");
-        let choice = reply.pointer("/choices/0").unwrap_or(&Value::Null);
-        for place in ["/text", "/message/content", "/delta/content"] {
-            self.text.push_str(choice.pointer(place).and_then(Value::as_str).unwrap_or_default());
-        }
-        if let Some(reason) = choice.pointer("/finish_reason").and_then(Value::as_str) {
-            ensure!(self.reason.is_none(), "it ends twice");
-            self.reason = Some(reason.to_owned());
+        for choice in reply.get("choices").and_then(Value::as_array).into_iter().flatten() {
+            self.take_choice(choice)?;
         }
         if let Some(usage) = reply.get("usage").filter(|usage| !usage.is_null()) {
             let count = |name: &str| -> Result<usize> {
@@ -115,42 +117,82 @@ impl Answer {
         Ok(())
     }
 
+    fn take_choice(&mut self, said: &Value) -> Result<()> {
+        let index = said.get("index").and_then(Value::as_u64).context("a choice without index")?;
+        let index = usize::try_from(index)?;
+        ensure!(index < N_CHOICES_MAX, "choice {index}");
+        if index >= self.choices.len() {
+            self.choices.resize_with(index + 1, Choice::default);
+            self.reasons.resize(index + 1, None);
+        }
+        let (choice, reason) = (&mut self.choices[index], &mut self.reasons[index]);
+        for place in ["/text", "/message/content", "/delta/content"] {
+            choice.text.push_str(said.pointer(place).and_then(Value::as_str).unwrap_or_default());
+        }
+        let logprobs = said.pointer("/logprobs/token_logprobs").and_then(Value::as_array);
+        choice.logprobs.extend(logprobs.into_iter().flatten().filter_map(Value::as_f64));
+        if let Some(said) = said.pointer("/finish_reason").and_then(Value::as_str) {
+            ensure!(reason.is_none(), "choice {index} ends twice");
+            *reason = Some(said.to_owned());
+        }
+        Ok(())
+    }
+
     /// Checks an answer that ended.
     fn check(&self, expected: &Expected) -> Result<()> {
-        let reason = self.reason.as_deref().context("no reason why it ended")?;
-        let (prompt_tokens, completion_tokens) = self.usage.context("no usage")?;
+        let (prompt_tokens, n_tokens) = self.usage.context("no usage")?;
+        ensure!(prompt_tokens > 0, "no prompt tokens");
+        let n_choices = expected.n_choices();
+        ensure!(self.choices.len() == n_choices, "{} choices", self.choices.len());
         match expected {
-            Expected::Continuation { answer, prompt_tokens: n_prompt, completion_tokens: n } => {
-                ensure!(self.text == *answer, "alone it was {answer:?}, now {:?}", self.text);
-                ensure!(
-                    prompt_tokens == *n_prompt,
-                    "{prompt_tokens} prompt tokens, not {n_prompt}"
-                );
-                ensure!(completion_tokens == *n, "{completion_tokens} tokens, not {n}");
-                ensure!(reason == "length", "it ended for the reason {reason}");
+            Expected::Continuation {
+                answer, prompt_tokens: n_prompt, completion_tokens, ..
+            } => {
+                for choice in &self.choices {
+                    ensure!(choice == answer, "alone it was {answer:?}, now {choice:?}");
+                }
+                let counts = (*n_prompt, *completion_tokens);
+                ensure!((prompt_tokens, n_tokens) == counts, "{:?}, not {counts:?}", self.usage);
+                self.check_ends(|reason| reason == "length")
             }
-            Expected::Message { max_tokens } => {
-                ensure!(prompt_tokens > 0, "no prompt tokens");
-                let fits = match reason {
-                    "length" => completion_tokens == *max_tokens,
-                    "stop" => completion_tokens <= *max_tokens,
-                    _ => bail!("it ended for the reason {reason}"),
-                };
-                ensure!(fits, "{completion_tokens} of {max_tokens} tokens, ended by {reason}");
+            Expected::Message { max_tokens, .. } => self.check_limit(n_tokens, *max_tokens),
+            Expected::Object { max_tokens } => {
+                let ended = self.reasons[0].as_deref() == Some("stop");
+                let object = serde_json::from_str::<Map<String, Value>>(&self.choices[0].text);
+                ensure!(!ended || object.is_ok(), "no JSON object: {object:?}");
+                self.check_limit(n_tokens, *max_tokens)
             }
             Expected::Refusal(status) => bail!("an answer where {status} was expected"),
         }
+    }
+
+    /// Checks that every choice ended, for a reason that `fits`.
+    fn check_ends(&self, fits: impl Fn(&str) -> bool) -> Result<()> {
+        let all = self.reasons.iter().all(|reason| reason.as_deref().is_some_and(&fits));
+        ensure!(all, "it ended for the reasons {:?}", self.reasons);
+        Ok(())
+    }
+
+    /// Checks that so many tokens in all are possible when each choice has `max_tokens` at most.
+    fn check_limit(&self, n_tokens: usize, max_tokens: usize) -> Result<()> {
+        self.check_ends(|reason| matches!(reason, "length" | "stop"))?;
+        let cut = self.reasons.iter().filter(|reason| reason.as_deref() == Some("length"));
+        let possible = cut.count() * max_tokens..=self.choices.len() * max_tokens;
+        ensure!(possible.contains(&n_tokens), "{n_tokens} tokens, not {possible:?}");
         Ok(())
     }
 
     /// Checks an answer that we left.
     fn check_beginning(&self, expected: &Expected) -> Result<()> {
-        match expected {
-            Expected::Continuation { answer, .. } if !answer.starts_with(&self.text) => {
-                bail!("alone it was {answer:?}, now it begins {:?}", self.text)
-            }
-            _ => Ok(()),
+        let Expected::Continuation { answer, .. } = expected else { return Ok(()) };
+        for choice in &self.choices {
+            ensure!(
+                answer.text.starts_with(&choice.text)
+                    && answer.logprobs.starts_with(&choice.logprobs),
+                "alone it was {answer:?}, now it begins {choice:?}"
+            );
         }
+        Ok(())
     }
 }
 
@@ -163,11 +205,15 @@ mod tests {
     const USAGE: &str = r#"{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}}"#;
 
     fn expected() -> Expected {
-        Expected::Continuation { answer: "ab".to_owned(), prompt_tokens: 3, completion_tokens: 2 }
+        let answer = Choice { text: "ab".to_owned(), logprobs: vec![-1.0, -2.0] };
+        Expected::Continuation { answer, n_choices: 1, prompt_tokens: 3, completion_tokens: 2 }
     }
 
-    fn text(text: &str, reason: Option<&str>) -> String {
-        json!({"choices": [{"text": text, "finish_reason": reason}]}).to_string()
+    fn text(text: &str, logprobs: &[f64], reason: Option<&str>) -> String {
+        let logprobs = json!({"token_logprobs": logprobs});
+        let choice =
+            json!({"index": 0, "text": text, "logprobs": logprobs, "finish_reason": reason});
+        json!({"choices": [choice]}).to_string()
     }
 
     fn read(events: &[String], n_events: usize) -> Result<()> {
@@ -177,7 +223,8 @@ mod tests {
     }
 
     fn good() -> [String; 5] {
-        [text("a", None), text("b", None), text("", Some("length")), USAGE.into(), DONE.into()]
+        let (a, b) = (text("a", &[-1.0], None), text("b", &[-2.0], None));
+        [a, b, text("", &[], Some("length")), USAGE.into(), DONE.into()]
     }
 
     #[test]
@@ -197,8 +244,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_text_fails_even_when_it_is_cut() {
-        assert!(read(&[text("b", None), DONE.into()], 1).is_err());
+    fn a_wrong_text_or_log_probability_fails_even_when_it_is_cut() {
+        assert!(read(&[text("b", &[-1.0], None), DONE.into()], 1).is_err());
+        assert!(read(&[text("a", &[-1.5], None), DONE.into()], 1).is_err());
     }
 
     #[test]
@@ -209,20 +257,48 @@ mod tests {
         assert!(read(&[a, b, c, usage.clone(), done, usage], usize::MAX).is_err());
     }
 
+    fn whole(contents: &[&str], reason: &str, n: usize, expected: &Expected) -> Result<()> {
+        let choices: Vec<_> = (0..)
+            .zip(contents)
+            .map(|(index, text): (u64, _)| {
+                json!({"index": index, "message": {"content": text}, "finish_reason": reason})
+            })
+            .collect();
+        let usage = json!({"prompt_tokens": 1, "completion_tokens": n, "total_tokens": n + 1});
+        check_whole(&json!({"choices": choices, "usage": usage}).to_string(), expected)
+    }
+
     #[test]
     fn a_message_keeps_to_its_limit() {
-        let check = |reason: &str, n: usize, passes: bool| {
-            let usage = json!({"prompt_tokens": 1, "completion_tokens": n, "total_tokens": n + 1});
-            let choices = json!([{"message": {"content": "x"}, "finish_reason": reason}]);
-            let body = json!({"choices": choices, "usage": usage}).to_string();
-            let outcome = check_whole(&body, &Expected::Message { max_tokens: 4 });
-            assert_eq!(outcome.is_ok(), passes, "{body}");
+        let check = |n_choices: usize, reason: &str, n: usize, passes: bool| {
+            let expected = Expected::Message { n_choices, max_tokens: 4 };
+            let outcome = whole(&["x", "y"][..n_choices], reason, n, &expected);
+            assert_eq!(outcome.is_ok(), passes, "{n_choices}, {reason}, {n}: {outcome:?}");
         };
-        check("length", 4, true);
-        check("stop", 2, true);
-        check("length", 3, false);
-        check("stop", 5, false);
-        check("weather", 4, false);
+        check(1, "length", 4, true);
+        check(1, "stop", 2, true);
+        check(1, "length", 3, false);
+        check(1, "stop", 5, false);
+        check(1, "weather", 4, false);
+        check(2, "length", 8, true);
+        check(2, "length", 7, false);
+        check(2, "stop", 9, false);
+    }
+
+    #[test]
+    fn as_many_choices_come_as_were_asked_for() {
+        let expected = Expected::Message { n_choices: 2, max_tokens: 4 };
+        assert!(whole(&["x"], "stop", 2, &expected).is_err());
+        assert!(whole(&["x", "y", "z"], "stop", 2, &expected).is_err());
+    }
+
+    #[test]
+    fn an_object_that_ended_is_whole() {
+        let expected = Expected::Object { max_tokens: 4 };
+        whole(&["{\"a\": 1}"], "stop", 3, &expected).unwrap();
+        whole(&["{\"a"], "length", 4, &expected).unwrap();
+        assert!(whole(&["{\"a"], "stop", 3, &expected).is_err());
+        assert!(whole(&["[1]"], "stop", 3, &expected).is_err());
     }
 
     #[test]

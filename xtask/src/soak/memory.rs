@@ -10,9 +10,11 @@ use crate::statistics::slope;
 
 const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 /// Samples from one printed line to the next.
-const PRINT_EVERY: usize = 60;
-/// What is held back from the slope: caches and thread stacks that fill once.
+const PRINT_EVERY: usize = 15;
+/// What is held back from the slope, as a share of the time and in seconds at least: heap and thread stacks that fill
+/// once, and what the first request of a kind makes for those after it.
 const WARM_UP_SHARE: f64 = 0.2;
+const WARM_UP_SECONDS_MIN: f64 = 20.0;
 
 /// Resident memory at moments of a run.
 #[derive(Debug, Default)]
@@ -41,7 +43,8 @@ impl Memory {
     /// Bytes by which it grew after the warm-up, by the line of least squares; negative where it shrank.
     pub(super) fn growth(&self) -> f64 {
         let end = self.samples.last().map_or(0.0, |sample| sample.0);
-        let warm = self.samples.partition_point(|sample| sample.0 < end * WARM_UP_SHARE);
+        let warm_up = WARM_UP_SECONDS_MIN.max(end * WARM_UP_SHARE);
+        let warm = self.samples.partition_point(|sample| sample.0 < warm_up);
         let samples = &self.samples[warm..];
         let seconds = samples.first().map_or(0.0, |first| end - first.0);
         slope(samples) * seconds
@@ -84,6 +87,12 @@ mod tests {
         check(|t| 1000.0 + 2.0 * t, 160.0);
         check(|t| t.min(20.0), 0.0);
         check(|t| -t, -80.0);
+    }
+
+    #[test]
+    fn the_warm_up_of_a_short_run_has_a_length_of_its_own() {
+        let samples = (0..=50).map(f64::from).map(|t| (t, t.min(20.0))).collect();
+        assert!(Memory { samples }.growth().abs() < 1e-6);
     }
 
     #[test]

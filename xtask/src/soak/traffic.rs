@@ -1,5 +1,7 @@
 //! What the clients of a soak ask for: seeded, mixed, good and bad. Never touches a socket.
 
+mod bad;
+
 use std::time::Duration;
 
 use rand::RngExt as _;
@@ -11,7 +13,8 @@ use crate::http::Request;
 
 /// The context of the soaked server.
 pub(super) const CTX_SIZE: usize = 2048;
-pub(super) const API_KEY: &str = "soak";
+/// Keys of two clients, who must not see each other's cached prefixes.
+pub(super) const API_KEYS: [&str; 2] = ["soak-one", "soak-two"];
 const CHAT: &str = "/v1/chat/completions";
 const COMPLETIONS: &str = "/v1/completions";
 const N_VOCAB: u32 = 49_152;
@@ -21,14 +24,23 @@ const TEXT_IDS: std::ops::Range<u32> = 1_000..40_000;
 const KNOWN: [(usize, usize); 6] = [(1, 90), (7, 40), (31, 70), (64, 1), (200, 30), (600, 60)];
 const TOPICS: [&str; 6] =
     ["rivers", "the moon", "bread", "a cat and a dog", "primes", "Ærøskøbing 🚲"];
+/// Answers that constraints allow, so that a small model has no choice but to end.
+const GRAMMAR: &str = r#"root ::= "{\"" ("yes" | "no") "\": " [1-9] [0-9]? "}""#;
 
 /// A prompt of token ids and its greedy continuation, which must be the same whatever runs beside it.
 #[derive(Debug, Clone)]
 pub(super) struct Question {
-    pub(super) prompt: Vec<u32>,
-    pub(super) max_tokens: usize,
+    prompt: Vec<u32>,
+    max_tokens: usize,
     /// What the server answered when nothing ran beside it.
-    pub(super) answer: String,
+    pub(super) answer: Choice,
+}
+
+/// The text of an answer and, where they were asked for, the log probabilities of its tokens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Choice {
+    pub(super) text: String,
+    pub(super) logprobs: Vec<f64>,
 }
 
 /// One request of a client, and what has to come of it.
@@ -55,54 +67,85 @@ pub(super) enum Reading {
 }
 
 /// What a reply is checked against.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expected {
-    /// This continuation, and exactly these counts.
-    Continuation { answer: String, prompt_tokens: usize, completion_tokens: usize },
-    /// Any message of at most so many tokens.
-    Message { max_tokens: usize },
+    /// So many times this continuation, and exactly these counts.
+    Continuation {
+        answer: Choice,
+        n_choices: usize,
+        prompt_tokens: usize,
+        completion_tokens: usize,
+    },
+    /// So many messages of at most so many tokens each.
+    Message { n_choices: usize, max_tokens: usize },
+    /// A message that is a JSON object when the model ended it itself.
+    Object { max_tokens: usize },
     /// A refusal with this status.
     Refusal(u16),
+}
+
+impl Expected {
+    pub(super) fn n_choices(&self) -> usize {
+        match self {
+            Self::Continuation { n_choices, .. } | Self::Message { n_choices, .. } => *n_choices,
+            Self::Object { .. } => 1,
+            Self::Refusal(_) => 0,
+        }
+    }
+}
+
+/// What varies when a question is asked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asking {
+    pub(super) api_key: &'static str,
+    pub(super) n_choices: usize,
+    pub(super) logprobs: bool,
+    pub(super) stream: bool,
 }
 
 /// Questions for [`turn`], without their answers.
 pub(super) fn questions(rng: &mut ChaCha8Rng) -> Vec<Question> {
     let mut question = |(n_prompt, max_tokens)| {
         let prompt = (0..n_prompt).map(|_| rng.random_range(TEXT_IDS)).collect();
-        Question { prompt, max_tokens, answer: String::new() }
+        Question { prompt, max_tokens, answer: Choice::default() }
     };
     KNOWN.map(&mut question).to_vec()
 }
 
 impl Question {
     /// The question as a request.
-    pub(super) fn request(&self, stream: bool) -> Request {
+    pub(super) fn request(&self, asking: Asking) -> Request {
         let mut body = json!({
             "prompt": self.prompt,
             "max_tokens": self.max_tokens,
             "temperature": 0,
             "ignore_eos": true,
-            "stream": stream,
+            "n": asking.n_choices,
         });
-        if stream {
-            body["stream_options"] = json!({"include_usage": true});
+        if asking.logprobs {
+            body["logprobs"] = json!(1);
         }
-        Request::post(COMPLETIONS, body.to_string()).with_key(API_KEY)
+        request(COMPLETIONS, body, asking.api_key, asking.stream)
     }
 
-    pub(super) fn expected(&self) -> Expected {
+    pub(super) fn expected(&self, asking: Asking) -> Expected {
+        let mut answer = self.answer.clone();
+        if !asking.logprobs {
+            answer.logprobs.clear();
+        }
         Expected::Continuation {
-            answer: self.answer.clone(),
+            answer,
+            n_choices: asking.n_choices,
             prompt_tokens: self.prompt.len(),
-            completion_tokens: self.max_tokens,
+            completion_tokens: self.max_tokens * asking.n_choices,
         }
     }
 }
 
 /// The next thing that a client does.
-pub(super) fn turn(rng: &mut ChaCha8Rng, questions: &[Question]) -> Turn {
+pub(super) fn turn(rng: &mut ChaCha8Rng, questions: &[Question], api_key: &'static str) -> Turn {
     if rng.random_ratio(1, 6) {
-        let (request, status) = bad(rng);
+        let (request, status) = bad::request(rng, api_key);
         return Turn { request, reading: Reading::Whole, expected: Expected::Refusal(status) };
     }
     let reading = reading(rng);
@@ -111,14 +154,17 @@ pub(super) fn turn(rng: &mut ChaCha8Rng, questions: &[Question]) -> Turn {
         Reading::Stream { .. } | Reading::Cut { .. } => true,
         Reading::Leave { .. } | Reading::HalfAsked => rng.random(),
     };
-    if rng.random() {
-        let question = questions.choose(rng).expect("there are questions");
-        Turn { request: question.request(stream), reading, expected: question.expected() }
-    } else {
-        let max_tokens = rng.random_range(1..160);
-        let request = chat(rng, max_tokens, stream);
-        Turn { request, reading, expected: Expected::Message { max_tokens } }
-    }
+    let n_choices = if rng.random_ratio(1, 6) { rng.random_range(2..4) } else { 1 };
+    let (request, expected) = match rng.random_range(0..10) {
+        0..5 => {
+            let question = questions.choose(rng).expect("there are questions");
+            let asking = Asking { api_key, n_choices, logprobs: rng.random(), stream };
+            (question.request(asking), question.expected(asking))
+        }
+        5..8 => message(rng, n_choices, api_key, stream),
+        _ => object(rng, api_key, stream),
+    };
+    Turn { request, reading, expected }
 }
 
 fn reading(rng: &mut ChaCha8Rng) -> Reading {
@@ -132,53 +178,73 @@ fn reading(rng: &mut ChaCha8Rng) -> Reading {
     }
 }
 
-fn chat(rng: &mut ChaCha8Rng, max_tokens: usize, stream: bool) -> Request {
+/// The next message of a conversation. All conversations about a topic begin alike, so each finds the turns of others in
+/// the cache.
+fn message(
+    rng: &mut ChaCha8Rng,
+    n_choices: usize,
+    api_key: &'static str,
+    stream: bool,
+) -> (Request, Expected) {
+    let max_tokens = rng.random_range(1..160);
     let topic = TOPICS.choose(rng).expect("there are topics");
-    let text = format!("Tell me about {topic}. ").repeat(rng.random_range(1..40));
+    let rules = format!("You know all about {topic} and say it in a few words. ").repeat(8);
+    let mut messages = vec![json!({"role": "system", "content": rules})];
+    for n in 0..rng.random_range(0..6) {
+        messages.push(json!({"role": "user", "content": format!("What is fact {n} of {topic}?")}));
+        let fact = format!("Fact {n} of {topic} is that there are more. ").repeat(n + 1);
+        messages.push(json!({"role": "assistant", "content": fact}));
+    }
+    let ask = format!("Tell me about {topic}. ").repeat(rng.random_range(1..10));
+    messages.push(json!({"role": "user", "content": ask}));
     let mut body = json!({
-        "messages": [{"role": "user", "content": text}],
+        "messages": messages,
         "max_tokens": max_tokens,
         "temperature": rng.random_range(0.0..1.5),
         "top_p": rng.random_range(0.5..1.0),
         "seed": rng.random_range(0..1000),
-        "stream": stream,
+        "n": n_choices,
     });
-    if stream {
-        body["stream_options"] = json!({"include_usage": true});
+    if rng.random() {
+        body["logprobs"] = json!(true);
+        body["top_logprobs"] = json!(rng.random_range(0..4));
     }
-    Request::post(CHAT, body.to_string()).with_key(API_KEY)
+    (request(CHAT, body, api_key, stream), Expected::Message { n_choices, max_tokens })
 }
 
-/// A request that has to be refused, and the status of the refusal.
-fn bad(rng: &mut ChaCha8Rng) -> (Request, u16) {
-    let hello = json!({"messages": [{"role": "user", "content": "Hello"}], "max_tokens": 8});
-    if rng.random_ratio(1, 8) {
-        return (Request::post(CHAT, hello.to_string()).with_key("wrong"), 401);
+/// A message that is kept to a form.
+fn object(rng: &mut ChaCha8Rng, api_key: &'static str, stream: bool) -> (Request, Expected) {
+    let max_tokens = rng.random_range(1..80);
+    let topic = TOPICS.choose(rng).expect("there are topics");
+    let mut body = json!({
+        "messages": [{"role": "user", "content": format!("Describe {topic} as JSON.")}],
+        "max_tokens": max_tokens,
+        "seed": rng.random_range(0..1000),
+    });
+    match rng.random_range(0..3) {
+        0 => body["response_format"] = json!({"type": "json_object"}),
+        1 => body["grammar"] = json!(GRAMMAR),
+        _ => body["response_format"] = json!({"type": "json_schema", "json_schema": schema()}),
     }
-    let chat = |field: &str, value: Value| {
-        let mut body = hello.clone();
-        body[field] = value;
-        Request::post(CHAT, body.to_string())
-    };
-    let tokens = |n: usize, id: u32| {
-        Request::post(COMPLETIONS, json!({"prompt": vec![id; n], "max_tokens": 8}).to_string())
-    };
-    let all = [
-        (Request::post(CHAT, "{\"messages\": [{\"role\":"), 400),
-        (Request::post(CHAT, "[".repeat(5_000)), 400),
-        (Request::post(CHAT, "{}"), 400),
-        (chat("no_such_field", json!(1)), 400),
-        (chat("temperature", json!("hot")), 400),
-        (chat("max_tokens", json!(0)), 400),
-        (chat("model", json!("no-such-model")), 404),
-        (tokens(CTX_SIZE + rng.random_range(0..500), 1_000), 400),
-        (tokens(1, N_VOCAB), 400),
-        (tokens(0, 0), 400),
-        (Request::post("/v1/nothing", "{}"), 404),
-        (Request::get(CHAT), 405),
-    ];
-    let (request, status) = all.choose(rng).expect("there are bad requests").clone();
-    (request.with_key(API_KEY), status)
+    (request(CHAT, body, api_key, stream), Expected::Object { max_tokens })
+}
+
+fn schema() -> Value {
+    let schema = json!({
+        "type": "object",
+        "properties": {"name": {"type": "string", "maxLength": 12}, "size": {"type": "integer"}},
+        "required": ["name", "size"],
+        "additionalProperties": false,
+    });
+    json!({"name": "thing", "strict": true, "schema": schema})
+}
+
+fn request(path: &'static str, mut body: Value, api_key: &'static str, stream: bool) -> Request {
+    if stream {
+        body["stream"] = json!(true);
+        body["stream_options"] = json!({"include_usage": true});
+    }
+    Request::post(path, body.to_string()).with_key(api_key)
 }
 
 #[cfg(test)]
@@ -190,7 +256,7 @@ mod tests {
     fn turns(seed: u64) -> Vec<String> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let questions = questions(&mut rng);
-        (0..2_000).map(|_| format!("{:?}", turn(&mut rng, &questions))).collect()
+        (0..2_000).map(|_| format!("{:?}", turn(&mut rng, &questions, API_KEYS[0]))).collect()
     }
 
     #[test]
@@ -202,7 +268,22 @@ mod tests {
     #[test]
     fn everything_is_asked_sooner_or_later() {
         let turns = turns(1);
-        for part in ["Whole", "Stream", "Cut", "Leave", "HalfAsked", "Message", "Continuation"] {
+        for part in [
+            "Whole",
+            "Stream",
+            "Cut",
+            "Leave",
+            "HalfAsked",
+            "Message",
+            "Continuation",
+            "Object",
+            "n_choices: 1",
+            "n_choices: 3",
+            "json_object",
+            "json_schema",
+            "grammar",
+            "logprobs",
+        ] {
             assert!(turns.iter().any(|turn| turn.contains(part)), "{part}");
         }
         for status in [400, 401, 404, 405] {

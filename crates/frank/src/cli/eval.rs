@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
-use frank_models::{Batch, Model};
+use frank_models::{Batch, KvGroup, Model};
 use npyz::{DType, NpyFile, WriteOptions, WriterBuilder};
 use serde::Serialize;
 
@@ -256,7 +256,9 @@ fn each_row(
 ) -> anyhow::Result<()> {
     let n_vocab = model.n_vocab();
     let n_blocks = token_ids.len().div_ceil(frank_plan::KV_BLOCK_TOKENS as usize);
-    let table: Vec<u32> = (0..).take(n_blocks).collect();
+    let tables = own_tables(model.kv_groups(), n_blocks);
+    let tables: Vec<[&[u32]; 1]> = tables.iter().map(|table| [table.as_slice()]).collect();
+    let tables: Vec<&[&[u32]]> = tables.iter().map(|table| table.as_slice()).collect();
     let positions: Vec<u32> = (0..).take(token_ids.len()).collect();
     let mut logits = vec![0.0; chunk.min(token_ids.len()) * n_vocab];
     let rows: Vec<usize> = (0..chunk).collect();
@@ -267,7 +269,7 @@ fn each_row(
             token_ids,
             positions,
             sequences: &sequences,
-            block_tables: &[&table],
+            block_tables: &tables,
             output_rows,
         };
         let logits = &mut logits[..n_rows * n_vocab];
@@ -277,6 +279,12 @@ fn each_row(
         }
     }
     Ok(())
+}
+
+/// The block tables of a sequence that has the whole cache: in a group with a window, blocks go round.
+fn own_tables(groups: &[KvGroup], n_blocks: usize) -> Vec<Vec<u32>> {
+    let table = |group: &KvGroup| (0..group.n_blocks).cycle().take(n_blocks).collect();
+    groups.iter().map(table).collect()
 }
 
 /// Natural logarithm of the probability that `logits` give to `token_id`.

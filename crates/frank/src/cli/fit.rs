@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use clap::Args;
 use frank_plan::{Outcome, plan};
 
-use crate::machine::{machine_from, this_machine};
+use crate::machine::{machine_from, measured, this_machine};
 use crate::model::{cut_off, open_header};
-use crate::options::ModelOptions;
+use crate::options::{CacheOptions, ModelOptions};
 use crate::plan_text::table;
 use crate::report::{Failure, print};
 
@@ -20,11 +20,13 @@ Examples:
   frank fit model.gguf --machine desktop.toml     on a machine described in a file
   frank fit --json model.gguf | jq .devices
 
-Only the header is read. Exit code 3 when it does not fit.
+Only the header is read. Exit code 3 when it does not fit. Speeds are those of one request alone, from rates that are
+measured just before: decoding with half the context filled, and reading a prompt of 512 tokens.
 
-A machine file is TOML; sizes are bytes or texts like \"64GiB\", bandwidths are sizes per second:
+A machine file is TOML, and `frank probe --toml` writes one; sizes are bytes or texts like \"64GiB\", bandwidths are
+sizes per second, arithmetic is multiply-adds per second:
   [host]      ram, cores
-  [[device]]  id, kind (\"cpu\"), total, free; optionally headroom, bandwidth
+  [[device]]  id, kind (\"cpu\"), total, free; optionally headroom, bandwidth, arithmetic
   [[drive]]   path; optionally bandwidth";
 
 /// Plan the memory of a model: what it takes, whether it fits, and what to change if not
@@ -39,9 +41,16 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
 
+    /// Do not take the quarter of a second that measuring this machine takes; speeds are then not told
+    #[arg(long, conflicts_with = "machine")]
+    no_measure: bool,
+
     /// Print one JSON object; a speed that cannot be told without a measurement is null
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    cache: CacheOptions,
 
     #[command(flatten)]
     options: ModelOptions,
@@ -52,13 +61,16 @@ impl Fit {
     ///
     /// # Errors
     /// Exit code 3 when it does not fit, after it was printed too.
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.cache.check_effect()?;
+        self.options.cache = self.cache;
         let file = open_header(&self.model)?;
         let mut needs = self.options.needs(&file.header)?;
         needs.warnings.extend(cut_off(&file));
         let machine = match &self.machine {
             Some(path) => machine_from(path)?,
-            None => this_machine()?,
+            None if self.no_measure => this_machine()?,
+            None => measured(this_machine()?, &self.options),
         };
         let limits = self.options.limits(&machine)?;
         let outcome = Outcome::from(plan(&needs, &machine, &limits));

@@ -2,21 +2,25 @@
 
 mod answer;
 mod chat;
+mod form;
+mod sampling;
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Read};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use frank_chat::{ChatTemplate, Conversation, Message, Role};
-use frank_engine::{Engine, EngineOptions, SamplingParams, SubmitError};
+use frank_engine::{Engine, EngineOptions, SubmitError};
+use frank_server::sampling_params;
 use frank_telemetry::Metrics;
 
 use self::answer::{Speaker, interrupts, not_submitted, templated};
 use self::chat::Chat;
+use self::form::{Form, FormOptions};
+use self::sampling::SamplingOptions;
 use crate::answering::{Chosen, chosen_template, sampling_defaults};
 use crate::load::Prepared;
 use crate::model::open;
@@ -31,6 +35,7 @@ Examples:
   frank run model.gguf                             a chat in the terminal, until /exit or Ctrl-D
   frank run model.gguf --raw -n 20 \"Once upon a\"   continue a text, without the chat template
   frank run model.gguf < question.txt              a prompt from stdin
+  frank run model.gguf -j '{\"type\": \"object\"}' \"Who was Ada Lovelace? Answer in JSON.\"
 
 Ctrl-C ends the answer. Everything but the answer goes to stderr.";
 
@@ -62,63 +67,18 @@ pub(crate) struct Run {
         value_parser = RangedI64ValueParser::<u32>::new().range(1..), allow_negative_numbers = true)]
     max_tokens: Option<u32>,
 
+    /// Go on after the model would end its answer, up to --max-tokens or the end of the context
+    #[arg(long)]
+    ignore_eos: bool,
+
     #[command(flatten)]
-    sampling: SamplingOptions,
+    sampling: Box<SamplingOptions>,
+
+    #[command(flatten)]
+    form: FormOptions,
 
     #[command(flatten)]
     options: ModelOptions,
-}
-
-/// How tokens are drawn. What is not given is what the model file recommends.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Sampling options")]
-struct SamplingOptions {
-    /// 0 takes the most likely token each time [default: what the file says, or 1]
-    #[arg(long, visible_alias = "temp", value_name = "F", value_parser = |text: &str| number(text, 0.0..=100.0), allow_negative_numbers = true)]
-    temperature: Option<f32>,
-
-    /// Draw from this many most likely tokens; 0 from all
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    top_k: Option<u32>,
-
-    /// Draw from the fewest most likely tokens whose probabilities reach this sum
-    #[arg(long, value_name = "F", value_parser = |text: &str| number(text, 0.0..=1.0), allow_negative_numbers = true)]
-    top_p: Option<f32>,
-
-    /// Draw from tokens at least this fraction as likely as the most likely one
-    #[arg(long, value_name = "F", value_parser = |text: &str| number(text, 0.0..=1.0), allow_negative_numbers = true)]
-    min_p: Option<f32>,
-
-    /// Makes tokens that were seen less likely; 1 is off
-    #[arg(long, value_name = "F", value_parser = |text: &str| number(text, 0.01..=100.0), allow_negative_numbers = true)]
-    repeat_penalty: Option<f32>,
-
-    /// Makes the draw repeatable
-    #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    seed: Option<u64>,
-}
-
-impl SamplingOptions {
-    /// `defaults`, changed where an option says so.
-    fn over(&self, defaults: &SamplingParams) -> SamplingParams {
-        SamplingParams {
-            temperature: self.temperature.unwrap_or(defaults.temperature),
-            top_k: self.top_k.unwrap_or(defaults.top_k),
-            top_p: self.top_p.unwrap_or(defaults.top_p),
-            min_p: self.min_p.unwrap_or(defaults.min_p),
-            repeat_penalty: self.repeat_penalty.unwrap_or(defaults.repeat_penalty),
-            seed: self.seed.or(defaults.seed),
-            ..defaults.clone()
-        }
-    }
-}
-
-fn number(text: &str, range: RangeInclusive<f32>) -> Result<f32, String> {
-    match text.parse() {
-        Ok(number) if range.contains(&number) => Ok(number),
-        Ok(_) => Err(format!("{text} is not from {} to {}", range.start(), range.end())),
-        Err(_) => Err("not a number".to_owned()),
-    }
 }
 
 /// What is asked.
@@ -149,8 +109,9 @@ impl Run {
         let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
         let runtime = runtime()?;
         let task = self.task(&prepared, input)?;
+        let form = self.form.form(&prepared.tokenizer)?;
         tell(table(&prepared.plan).trim_end());
-        let speaker = self.speaker(&prepared)?;
+        let speaker = self.speaker(&prepared, form)?;
         // The header has done its work.
         drop(prepared);
         runtime.block_on(perform(&speaker, task))
@@ -165,6 +126,11 @@ impl Run {
         }
         if self.raw && self.options.chat_template.is_some() {
             return Err(Failure::usage("--chat-template has no effect beside --raw"));
+        }
+        if self.ignore_eos && self.form.is_given() {
+            return Err(Failure::usage(
+                "--ignore-eos cannot be kept beside a grammar: the answer ends where its form does",
+            ));
         }
         Ok(())
     }
@@ -204,20 +170,25 @@ impl Run {
     }
 
     /// Loads the model and starts its engine.
-    fn speaker(&self, prepared: &Prepared) -> anyhow::Result<Speaker> {
-        let sampling = sampling_defaults(&prepared.file.header.metadata)?;
+    fn speaker(&self, prepared: &Prepared, form: Option<Form>) -> anyhow::Result<Speaker> {
+        let defaults = sampling_defaults(&prepared.file.header.metadata)?;
+        let sampling = sampling_params(&prepared.tokenizer, &defaults, &self.sampling.overrides())
+            .map_err(|error| Failure::usage(error.message))?;
         let options = EngineOptions {
             n_ctx: prepared.plan.ctx_size as usize,
             n_parallel: 1,
             n_queue: 1,
-            kv_blocks: prepared.plan.kv_blocks,
+            // The turns of a chat begin alike.
+            prefix_cache: true,
         };
         let model = prepared.load(&self.options, options.n_parallel)?;
         Ok(Speaker {
             engine: Engine::start(model, options, Metrics::new()),
             tokenizer: Arc::clone(&prepared.tokenizer),
-            sampling: self.sampling.over(&sampling),
+            sampling,
             max_tokens: self.max_tokens.map_or(usize::MAX, |n| n as usize),
+            min_tokens: if self.ignore_eos { usize::MAX } else { 0 },
+            form,
         })
     }
 }
@@ -275,19 +246,5 @@ fn template(prepared: &Prepared, options: &ModelOptions) -> anyhow::Result<ChatT
         Chosen::None => {
             Err(Failure::usage("the model file has no chat template").hint(HINT).into())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_outside_of_their_range_are_refused() {
-        assert_eq!(number("0.5", 0.0..=1.0), Ok(0.5));
-        assert_eq!(number("1.5", 0.0..=1.0), Err("1.5 is not from 0 to 1".to_owned()));
-        assert_eq!(number("NaN", 0.0..=1.0), Err("NaN is not from 0 to 1".to_owned()));
-        assert_eq!(number("inf", 0.0..=1.0), Err("inf is not from 0 to 1".to_owned()));
-        assert_eq!(number("warm", 0.0..=1.0), Err("not a number".to_owned()));
     }
 }

@@ -10,7 +10,7 @@ use frank_server::{AllowedOrigin, ApiKeys};
 
 use crate::load::Prepared;
 use crate::model::open;
-use crate::options::ModelOptions;
+use crate::options::{CacheOptions, ModelOptions};
 use crate::plan_text::table;
 use crate::report::{known, tell};
 use crate::serving::{Endpoint, Flow, N_QUEUE_DEFAULT, bind, run, runtime};
@@ -21,6 +21,7 @@ Examples:
   frank serve model.gguf -c 8192 --parallel 2 --port 0       on a free port
   frank serve model.gguf --host 0.0.0.0 --api-key-file keys  for a network, with keys
   frank serve model.gguf --memory-budget 4GiB                refused if it takes more
+  frank serve model.gguf --prefix-cache 1GiB --cache-dir kv  keeps prefixes, and finds them at the next start
 
   curl http://127.0.0.1:7770/v1/chat/completions -H 'content-type: application/json' \\
     -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"stream\": true}'
@@ -66,6 +67,9 @@ pub(crate) struct Serve {
     queue: usize,
 
     #[command(flatten)]
+    cache: CacheOptions,
+
+    #[command(flatten)]
     options: ModelOptions,
 }
 
@@ -74,7 +78,9 @@ impl Serve {
     ///
     /// # Errors
     /// Exit code 2 for bad input, 3 when the model does not fit; nothing was loaded then.
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.cache.check_effect()?;
+        self.options.cache = self.cache;
         let api_keys = match &self.api_key_file {
             Some(path) => ApiKeys::from_file(path).map_err(|error| {
                 let hint = "it takes one key a line; lines that start with # are comments";

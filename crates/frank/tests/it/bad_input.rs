@@ -233,3 +233,23 @@ fn options_for_experts_are_refused_by_name_for_a_model_without_any() {
         assert_eq!(frank(&args).failed(2), [fact, format!("hint: leave out {name}")]);
     }
 }
+
+#[test]
+fn cache_options_without_effect_are_refused_by_name() {
+    let check = |command: &str, options: &[&str], expected: &str| {
+        let model = llama();
+        let args = [&[command, model.to_str().expect("UTF-8")], options].concat();
+        let lines = frank(args).failed(2);
+        assert!(lines[0].contains(expected), "{command} {options:?}: {lines:?}");
+    };
+    for command in ["serve", "fit"] {
+        let off = ["--prefix-cache", "0", "--cache-dir", "kv"];
+        check(command, &off, "--cache-dir has no effect beside --prefix-cache 0");
+        check(command, &["--cache-dir-size", "1GiB"], "--cache-dir-size has no effect without");
+        check(command, &["--prefix-cache", "lots"], "is not a size");
+    }
+    for command in ["run", "eval"] {
+        check(command, &["--prefix-cache", "1GiB"], "unexpected argument '--prefix-cache'");
+        check(command, &["--cache-dir", "kv"], "unexpected argument '--cache-dir'");
+    }
+}

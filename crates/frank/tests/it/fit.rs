@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use frank_gguf::type_id;
+use frank_testkit::assets;
 use frank_testkit::gguf_writer::GgufWriter;
 use serde_json::{Value, json};
 
@@ -111,7 +112,8 @@ fn a_machine_file_is_planned_for_instead_of_this_machine() {
     assert_eq!(number(&device["free"]), 60 * GIB);
     assert_eq!(number(&device["headroom"]), 2 * GIB);
     assert!(plan["predict"]["decode_tok_s"].as_f64().unwrap() > 0.0, "{plan}");
-    assert_eq!(plan["predict"]["bound"], "dram");
+    // So small a model takes longer to work through than to read.
+    assert_eq!(plan["predict"]["bound"], "compute");
 }
 
 #[test]
@@ -152,6 +154,34 @@ fn settings_change_what_is_used() {
         65536 * 3 * 2 * 16 * (4 + 2)
     );
     assert!(use_of("compute", &["-ub", "512"]) > use_of("compute", &["-ub", "32"]));
+}
+
+#[test]
+fn layers_with_a_window_take_what_they_reach_and_the_plan_says_how_much_that_is() {
+    let gemma3 = assets::tiny("gemma3.gguf");
+    let options = ["-c", "65536", "-np", "1", "-ub", "64"];
+    let plan = plan(&gemma3, &options);
+    // One of 6 layers looks back on everything; the others need 4 blocks. A token takes 64 keys and 64 values in f16.
+    let bytes: u64 = (65536 + 5 * 4 * 32) * 2 * 64 * 2;
+    assert_eq!(number(&plan["devices"][0]["use"]["kv_cache"]), bytes.next_multiple_of(2 << 20));
+    let lines = fit(&gemma3, &options).ended(0).stdout;
+    let expected = "1.50 KiB of KV cache a token, 1.25 KiB of it for the last 16 tokens only";
+    assert!(lines.contains(expected), "{lines}");
+}
+
+#[test]
+fn a_prefix_cache_is_planned_and_its_size_judged() {
+    let options = ["-c", "65536", "-np", "1", "--prefix-cache", "64MiB"];
+    let planned = plan(&llama(), &options);
+    assert_eq!(number(&planned["devices"][0]["use"]["prefix_cache"]), 64 << 20);
+    assert_eq!(number(&planned["devices"][0]["use"]["kv_cache"]), 65536 * 3 * 2 * 2 * 16 * 2);
+    let small = plan(&llama(), &["-c", "65536", "--prefix-cache", "2MiB"]);
+    let warnings = small["warnings"].to_string();
+    let expected =
+        "a prefix cache of 2.00 MiB cannot keep one whole request, which takes 24.00 MiB";
+    assert!(warnings.contains(expected), "{warnings}");
+    let off = plan(&llama(), &["--prefix-cache", "0"]);
+    assert_eq!(off["devices"][0]["used"], plan(&llama(), &[])["devices"][0]["used"]);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! What the `frank` program does, seen from outside: output, errors, exit codes.
 
 mod bad_input;
+mod bench;
+mod cache_dir;
 mod demo;
 mod endpoint;
 mod eval;
@@ -10,6 +12,7 @@ mod help;
 mod inspect;
 mod malformed;
 mod memory;
+mod probe;
 mod program;
 mod readme;
 mod real_models;

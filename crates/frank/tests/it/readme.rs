@@ -189,9 +189,9 @@ async fn endpoints() -> Vec<String> {
 }
 
 /// Every form of the kernels: the match does not compile when there is one more.
-const ISAS: [Isa; 3] = {
+const ISAS: [Isa; 4] = {
     match Isa::Scalar {
-        Isa::Scalar | Isa::Avx2 | Isa::Avx512Vnni => {}
+        Isa::Scalar | Isa::Avx2 | Isa::Avx512Vnni | Isa::Amx => {}
     }
-    [Isa::Scalar, Isa::Avx2, Isa::Avx512Vnni]
+    [Isa::Scalar, Isa::Avx2, Isa::Avx512Vnni, Isa::Amx]
 };

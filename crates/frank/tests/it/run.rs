@@ -242,6 +242,22 @@ fn a_template_file_that_is_none_is_named() {
 }
 
 #[test]
+fn an_answer_is_kept_to_a_schema_and_one_that_cannot_be_kept_is_refused() {
+    let run = ask(&["-n", "20", "--json-schema", r#"{"enum": ["yes", "no"]}"#, QUESTION]).ended(0);
+    assert!(["\"yes\"\n", "\"no\"\n"].contains(&run.stdout.as_str()), "{}", run.stdout);
+    let lines = ask(&["-j", "nope", QUESTION]).failed(2);
+    assert_eq!(lines[0], "error: the JSON schema is not JSON");
+    let lines = ask(&["-j", r#"{"type": "nonsense"}"#, QUESTION]).failed(2);
+    assert_eq!(lines[0], "error: answers cannot be kept to this form");
+}
+
+#[test]
+fn a_bias_makes_a_token_certain() {
+    let run = ask(&["-n", "4", "--logit-bias", "504+100", QUESTION]).ended(0);
+    assert_eq!(run.stdout, "TheTheTheThe\n");
+}
+
+#[test]
 fn options_that_make_no_sense_are_refused() {
     let check = |args: &[&str], expected: &str| {
         let lines = frank([&["run", "x.gguf", "Hi"][..], args].concat()).failed(2);
@@ -257,6 +273,12 @@ fn options_that_make_no_sense_are_refused() {
     check(&["--seed", "1.5"], "'--seed <N>'");
     check(&["-n", "0"], "0 is not in 1..");
     check(&["--raw", "--system", "x"], "cannot be used with");
+    check(&["--mirostat", "3"], "3 is not in 0..=2");
+    check(&["--mirostat", "1", "--samplers", "top_k"], "cannot be used with");
+    check(&["--samplers", "top_k;infill"], "no sampler \"infill\"");
+    check(&["--logit-bias", "15+101"], "+101 is not from -100 to 100");
+    check(&["--grammar", "root ::= \"x\"", "--json-schema", "{}"], "cannot be used with");
+    check(&["--ignore-eos", "--json-schema", "{}"], "--ignore-eos cannot be kept beside a grammar");
     check(&["--raw", "--chat-template", "x"], "--chat-template has no effect beside --raw");
     check(&["--parallel", "2"], "--parallel has no effect");
 }

@@ -22,7 +22,12 @@ fn a_model_is_served_and_a_prompt_of_token_ids_is_continued() {
     let body = r#"{"model":"other","prompt":[256,116,104],"max_tokens":5,"temperature":0,"ignore_eos":true}"#;
     let (first, second) =
         (endpoint.post("/v1/completions", body), endpoint.post("/v1/completions", body));
-    let usage = json!({"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8});
+    let usage = json!({
+        "prompt_tokens": 3,
+        "completion_tokens": 5,
+        "total_tokens": 8,
+        "prompt_tokens_details": {"cached_tokens": 0},
+    });
     assert_eq!((first.status, first.json().get("usage")), (200, Some(&usage)), "{}", first.body);
     assert_eq!(first.json().pointer("/choices/0/text"), second.json().pointer("/choices/0/text"));
     assert_eq!(endpoint.get("/health", "").status, 200);

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, bail};
 use frank_chat::{ChatTemplate, Conversation};
-use frank_engine::{Engine, EngineEvent, Request, SamplingParams, SubmitError, Token};
+use frank_engine::{CacheScope, Engine, EngineEvent, Request, SamplingParams, SubmitError, Token};
 use frank_tokenizer::{Detokenizer, Tokenizer};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::form::Form;
 use crate::report::{Failure, print};
 
 /// A loaded model with all that its answers need.
@@ -18,6 +19,10 @@ pub(super) struct Speaker {
     pub(super) tokenizer: Arc<Tokenizer>,
     pub(super) sampling: SamplingParams,
     pub(super) max_tokens: usize,
+    /// No end token is drawn before so many tokens.
+    pub(super) min_tokens: usize,
+    /// What every answer is kept to.
+    pub(super) form: Option<Form>,
 }
 
 /// What was answered.
@@ -26,6 +31,8 @@ pub(super) struct Answer {
     /// Whether Ctrl-C ended it.
     pub(super) interrupted: bool,
     n_prompt: usize,
+    /// Tokens of the prompt that an earlier turn had computed.
+    n_cached: usize,
     n_tokens: usize,
     first_after: Duration,
     rest_took: Duration,
@@ -70,7 +77,10 @@ impl Speaker {
             max_tokens: self.max_tokens,
             sampling: self.sampling.clone(),
             end_tokens: self.tokenizer.end_tokens().to_vec(),
-            ..Request::default()
+            min_tokens: self.min_tokens,
+            n_logprobs: None,
+            constraint: self.form.as_ref().map(Form::constraint).transpose()?,
+            cache_scope: Some(CacheScope::default()),
         };
         let mut generation = self.engine.submit(request).map_err(not_submitted)?;
         let mut detokenizer = Detokenizer::new(Arc::clone(&self.tokenizer));
@@ -83,7 +93,7 @@ impl Speaker {
                 }
             };
             match event {
-                Some(EngineEvent::Started { .. }) => {}
+                Some(EngineEvent::Started { cached_tokens }) => answer.n_cached = cached_tokens,
                 Some(EngineEvent::Token(Token { token_id, .. })) => {
                     answer.count(started);
                     answer.say(&detokenizer.push(token_id))?;
@@ -122,6 +132,7 @@ impl Answer {
             text: String::new(),
             interrupted: false,
             n_prompt,
+            n_cached: 0,
             n_tokens: 0,
             first_after: Duration::ZERO,
             rest_took: Duration::ZERO,
@@ -147,9 +158,11 @@ impl Answer {
 
     /// Token counts and speeds, on one line.
     pub(super) fn stats(&self) -> String {
-        let Self { n_prompt, n_tokens, first_after, rest_took, .. } = self;
+        let Self { n_prompt, n_cached, n_tokens, first_after, rest_took, .. } = self;
+        let cached =
+            if *n_cached == 0 { String::new() } else { format!(" ({n_cached} from the cache)") };
         let first = format!(
-            "prompt {n_prompt} tokens, first token after {:.2} s",
+            "prompt {n_prompt} tokens{cached}, first token after {:.2} s",
             first_after.as_secs_f64()
         );
         if rest_took.is_zero() {
@@ -200,6 +213,10 @@ mod tests {
         assert_eq!(
             answer(1, Duration::ZERO).stats(),
             "prompt 3 tokens, first token after 0.25 s, answer 1 tokens"
+        );
+        assert_eq!(
+            Answer { n_cached: 2, ..answer(1, Duration::ZERO) }.stats(),
+            "prompt 3 tokens (2 from the cache), first token after 0.25 s, answer 1 tokens"
         );
     }
 }

@@ -63,6 +63,7 @@ impl Chat {
         self.conversation.messages.push(Message::new(Role::User, text));
         match self.answer(speaker, interrupts).await {
             Ok(answer) => {
+                tell(&answer.stats());
                 self.conversation.messages.push(Message::new(Role::Assistant, answer.text));
                 Ok(())
             }
