@@ -122,7 +122,7 @@ fn load<L: DenseLayer>(
     let layers: Vec<_> = decoder.layers.iter().map(|layer| layer.attention().shape).collect();
     let kv = KvTensors::new(&layers, &options.kv_blocks, options.kv_types)?;
     let scratch = Scratch::new(n_rows, scratch_widths(&shape))?;
-    let weights = table.load(file)?;
+    let weights = table.load(file, options.n_threads)?;
     Ok(Box::new(DenseModel {
         ropes: decoder.ropes.iter().map(|rope| Rope::new(rope, &weights, n_rows)).collect(),
         quants: Activations::with_capacity(n_rows, n_in_max(&shape)),

@@ -1,10 +1,11 @@
 //! A model's dense weights: which tensors, where each lies in one block of anonymous memory, and their loading.
 //!
 //! Tensors are read in slices of whole rows and moved at once to their final layout, so that the peak while
-//! loading is the final size plus one slice.
+//! loading is the final size plus one slice for each thread that loads.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
 
 use frank_gguf::quant::{QUANTS, quant_type};
 use frank_gguf::{ModelHeader, TensorInfo, is_removed, type_id, type_name};
@@ -16,6 +17,13 @@ use crate::error::{ArchError, LoadError};
 
 /// Bytes of a file that are in flight at once while loading; a single longer row takes its own length.
 pub(crate) const STAGING_BYTES: usize = 4 << 20;
+
+/// Threads that load at most. A drive is read faster with some requests in flight, and moving bytes to their places
+/// takes as long as reading them; more than these wait for memory.
+const LOADERS_MAX: usize = 4;
+
+/// Bytes that one of them reads at once.
+const SLICE_BYTES: usize = STAGING_BYTES / LOADERS_MAX;
 
 /// Every tensor starts on a cache line.
 const ALIGNMENT: usize = 64;
@@ -160,19 +168,60 @@ impl<'a> WeightTable<'a> {
         self.slots[id.0].shape.bytes() as u64
     }
 
-    /// Reads all tensors of the table from `file`, whose header the table was made from.
-    pub(crate) fn load(self, file: &ModelFile) -> Result<Weights, LoadError> {
+    /// Reads all tensors of the table from `file`, whose header the table was made from, with `n_threads` threads or
+    /// fewer.
+    pub(crate) fn load(self, file: &ModelFile, n_threads: usize) -> Result<Weights, LoadError> {
         let mut memory = AnonBuffer::new(self.bytes())?;
         memory.populate()?;
+        let jobs = Jobs::new(&self.slots, memory.as_mut_slice());
+        thread::scope(|scope| {
+            let n_loaders = n_threads.clamp(1, LOADERS_MAX);
+            let loaders: Vec<_> =
+                (0..n_loaders).map(|_| scope.spawn(|| jobs.load_all(file))).collect();
+            let ended =
+                loaders.into_iter().map(|loader| loader.join().expect("reading is checked"));
+            ended.fold(Ok(()), Result::and)
+        })?;
+        Ok(Weights { memory, slots: self.slots })
+    }
+}
+
+/// Tensors that still have to be loaded, with their places; the largest last, since the last is taken first.
+struct Jobs<'a>(Mutex<Vec<(&'a Slot, &'a mut [u8])>>);
+
+impl<'a> Jobs<'a> {
+    fn new(slots: &'a [Slot], mut memory: &'a mut [u8]) -> Self {
+        let mut jobs = Vec::with_capacity(slots.len());
+        let mut start = 0;
+        for slot in slots {
+            let (_, rest) = memory.split_at_mut(slot.offset - start);
+            let (place, rest) = rest.split_at_mut(slot.shape.bytes());
+            start = slot.offset + place.len();
+            jobs.push((slot, place));
+            memory = rest;
+        }
+        jobs.sort_by_key(|(_, place)| place.len());
+        Self(Mutex::new(jobs))
+    }
+
+    /// Loads tensors until none is left. After an error the others stop as well.
+    fn load_all(&self, file: &ModelFile) -> Result<(), LoadError> {
         let mut staging = Vec::new();
-        for slot in &self.slots {
-            let place = &mut memory.as_mut_slice()[slot.offset..][..slot.shape.bytes()];
-            match slot.kind {
-                SlotKind::Matrix => load_matrix(file, slot, &mut staging, place)?,
-                SlotKind::Vector => load_vector(file, &slot.tensor, &mut staging, place)?,
+        while let Some((slot, place)) = self.next() {
+            let loaded = match slot.kind {
+                SlotKind::Matrix => load_matrix(file, slot, &mut staging, place),
+                SlotKind::Vector => load_vector(file, &slot.tensor, &mut staging, place),
+            };
+            if let Err(error) = loaded {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+                return Err(error);
             }
         }
-        Ok(Weights { memory, slots: self.slots })
+        Ok(())
+    }
+
+    fn next(&self) -> Option<(&'a Slot, &'a mut [u8])> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 }
 
@@ -183,7 +232,7 @@ fn load_matrix(
     place: &mut [u8],
 ) -> Result<(), LoadError> {
     let row_bytes = slot.shape.file_row_bytes();
-    let rows_at_once = (STAGING_BYTES / row_bytes).max(1);
+    let rows_at_once = (SLICE_BYTES / row_bytes).max(1);
     for first_row in (0..slot.shape.n_out()).step_by(rows_at_once) {
         let n_rows = rows_at_once.min(slot.shape.n_out() - first_row);
         staging.resize(n_rows * row_bytes, 0);
@@ -273,7 +322,7 @@ mod tests {
                 open(&GgufWriter::new("x").tensor("w", &dims, quant.id, bytes.clone()));
             let mut table = WeightTable::new(&file.header);
             let id = table.matrix("w", n_in, N_OUT).expect(quant.layout.name);
-            let weights = table.load(&file).expect(quant.layout.name);
+            let weights = table.load(&file, 2).expect(quant.layout.name);
             let (mut got, mut expected) = (vec![0.0; n_in], vec![0.0; n_in]);
             for (row, bytes) in bytes.chunks(n_bytes).enumerate() {
                 weights.matrix(id).row(row, &mut got);
@@ -285,16 +334,16 @@ mod tests {
 
     #[test]
     fn a_matrix_of_several_slices_is_read_back_row_by_row() {
-        // Seven rows of 589,824 bytes are in flight at once, so the last slice is a part of one.
-        let (n_in, n_out, row_bytes) = (1 << 20, 17, 18 << 15);
-        assert_eq!(STAGING_BYTES / row_bytes, 7);
+        // Seven rows of 147,456 bytes are in flight at once, so the last slice is a part of one.
+        let (n_in, n_out, row_bytes) = (1 << 18, 17, 18 << 13);
+        assert_eq!(SLICE_BYTES / row_bytes, 7);
         let bytes: Vec<u8> = (0..n_out * row_bytes).map(|i| (i * 7 % 61) as u8).collect();
         let dims = [n_in as u64, n_out as u64];
         let (file, _folder) =
             open(&GgufWriter::new("x").tensor("w", &dims, type_id::Q4_0, bytes.clone()));
         let mut table = WeightTable::new(&file.header);
         let id = table.matrix("w", n_in, n_out).expect("whole blocks");
-        let weights = table.load(&file).expect("it is loaded");
+        let weights = table.load(&file, 2).expect("it is loaded");
         let quant = quant_type(type_id::Q4_0).expect("a known type");
         let (mut got, mut expected) = (vec![0.0; n_in], vec![0.0; n_in]);
         for (row, bytes) in bytes.chunks(row_bytes).enumerate() {
@@ -317,7 +366,7 @@ mod tests {
         );
         let mut table = WeightTable::new(&file.header);
         let ids = ["a", "b", "c"].map(|name| table.vector(name, 2).expect(name));
-        let weights = table.load(&file).expect("it is loaded");
+        let weights = table.load(&file, 2).expect("it is loaded");
         for id in ids {
             assert_eq!(weights.vector(id), [1.0, -2.0]);
         }

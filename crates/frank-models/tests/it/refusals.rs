@@ -261,8 +261,8 @@ fn the_plan_counts_every_tensor_once() {
 fn the_plan_counts_what_a_row_of_a_step_takes() {
     let check = |name: &str, widths: &[u64], n_pairs: u64| {
         let per_row = needs(&header_of(name), KV).expect("planned").compute.per_row;
-        // The longest input of a product in blocks of 32, of 44 bytes each; cosine and sine of each pair.
-        let (quants, angles) = (128 / 32 * 44, 2 * 4 * n_pairs);
+        // The longest input of a product in blocks of 32, of 48 bytes each; cosine and sine of each pair.
+        let (quants, angles) = (128 / 32 * 48, 2 * 4 * n_pairs);
         assert_eq!(per_row, 4 * widths.iter().sum::<u64>() + quants + angles, "{name}");
     };
     // Hidden, normed, q, k, v, mixed, delta, gate, up.
