@@ -64,6 +64,7 @@ pub struct Sampler {
     params: SamplingParams,
     rng: ChaCha8Rng,
     counts: penalties::TokenCounts,
+    last_break: dry::LastBreak,
     /// Mirostat's bound on the surprise of a token, in bits.
     mirostat_mu: f64,
     candidates: Vec<Candidate>,
@@ -77,8 +78,9 @@ impl Sampler {
         let rng = ChaCha8Rng::seed_from_u64(params.seed.unwrap_or(fallback_seed));
         let mirostat_mu = params.mirostat.map_or(0.0, |mirostat| 2.0 * f64::from(mirostat.tau));
         let counts = penalties::TokenCounts::default();
+        let last_break = dry::LastBreak::default();
         let (candidates, raw) = (Vec::new(), RawRow::default());
-        Self { params, rng, counts, mirostat_mu, candidates, raw }
+        Self { params, rng, counts, last_break, mirostat_mu, candidates, raw }
     }
 
     /// Draws a token from `logits`, `[n_vocab]`, which are scratch afterwards.
@@ -115,7 +117,12 @@ impl Sampler {
             let share = share(&mut self.rng);
             return mirostat::draw(&mut candidates, *mirostat, &mut self.mirostat_mu, share);
         }
-        let mut input = StageInput { history, counts: &mut self.counts, rng: &mut self.rng };
+        let mut input = StageInput {
+            history,
+            counts: &mut self.counts,
+            last_break: &mut self.last_break,
+            rng: &mut self.rng,
+        };
         stages::apply(&mut candidates, &self.params, &mut input);
         candidates.draw(|| share(&mut self.rng)).token_id
     }

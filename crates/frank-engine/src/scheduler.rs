@@ -113,7 +113,7 @@ pub(crate) struct QueueFull;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) n_steps: u64,
-    /// Tokens of prompts that were looked for in the cache.
+    /// Tokens of prompts that were looked for in the cache, of requests that have had rows.
     pub(crate) n_looked_up: u64,
     /// Of these, tokens found.
     pub(crate) n_found: u64,
@@ -185,9 +185,8 @@ impl Scheduler {
             && self.kv.promise(self.queue[at].job.n_tokens_max())
             && let Some(Queued { id, job, .. }) = self.queue.remove(at)
         {
-            self.totals.n_looked_up += job.root.map_or(0, |_| job.prompt.len() as u64);
             let mut running = Running::new(id, job, self.kv.groups.len());
-            self.totals.n_found += running.catch_up(&mut self.kv, &mut self.actions) as u64;
+            running.catch_up(&mut self.kv, &mut self.actions);
             self.running.push(running);
             admitted.push(id);
         }
@@ -202,7 +201,7 @@ impl Scheduler {
     pub(crate) fn plan(&mut self) -> Vec<StepRows> {
         for running in self.running.iter_mut().filter(|running| !running.is_restoring()) {
             if running.page_wanted().is_some_and(|key| self.kv.pages.find(&key).is_some()) {
-                self.totals.n_found += running.catch_up(&mut self.kv, &mut self.actions) as u64;
+                running.catch_up(&mut self.kv, &mut self.actions);
             }
         }
         let wanted = self.rows_wanted();
@@ -213,6 +212,7 @@ impl Scheduler {
         for (place, n_rows) in shares.into_iter().enumerate().filter(|(_, n_rows)| *n_rows > 0) {
             let running = &mut self.running[place];
             running.make_room(n_rows, &mut self.kv);
+            running.count_found(&mut self.totals);
             rows.push(StepRows {
                 id: running.id,
                 place,

@@ -7,6 +7,7 @@ mod lark;
 mod lexemes;
 mod parse;
 mod syntax;
+mod work;
 
 use crate::error::GrammarError;
 use crate::limits::Limits;

@@ -9,6 +9,14 @@ pub struct Matcher {
     pub(crate) inner: llguidance::Matcher,
 }
 
+/// What the clone follows changes nothing for the original, nor what it takes to do so.
+impl Clone for Matcher {
+    fn clone(&self) -> Self {
+        // Not its plain clone, which shares a lexer, and with it a lock and the bound on its states.
+        Self { inner: self.inner.deep_clone() }
+    }
+}
+
 impl fmt::Debug for Matcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Matcher").field("has_ended", &self.has_ended()).finish_non_exhaustive()

@@ -16,6 +16,8 @@ use keywords::{FORMATS, Keyword};
 /// What may stand between two parts of JSON: nothing, a space, or a line break with an indentation. A model that likes
 /// spaces cannot go on with them for ever.
 const WHITE_SPACE: &str = r" |\r?\n[ \t]{0,64}";
+/// Bytes of the pointer to a schema. All of them are kept.
+const POINTER_BYTES_MAX: usize = 4096;
 /// Whole numbers beyond it are rounded by the compiler.
 const INTEGER_MAX: u64 = 1 << 53;
 
@@ -24,7 +26,14 @@ const INTEGER_MAX: u64 = 1 << 53;
 /// # Errors
 /// [`GrammarError`] with the JSON pointer of what cannot be honoured.
 pub(crate) fn checked(schema: &Value, limits: &Limits) -> Result<Value, GrammarError> {
-    let mut walk = Walk { root: schema, limits, n_parts: 0, places: BTreeSet::new(), refs: vec![] };
+    let mut walk = Walk {
+        root: schema,
+        limits,
+        n_parts: 0,
+        bytes_written_out: 0,
+        places: BTreeSet::new(),
+        refs: vec![],
+    };
     let mut checked = walk.schema(schema, "", 0)?;
     for (pointer, target) in &walk.refs {
         if !walk.places.contains(target) {
@@ -45,6 +54,8 @@ struct Walk<'a> {
     root: &'a Value,
     limits: &'a Limits,
     n_parts: usize,
+    /// Bytes of the schemas that stand for references to them.
+    bytes_written_out: usize,
     /// JSON pointers of all schemas.
     places: BTreeSet<String>,
     /// References: where they stand and what they point to.
@@ -63,6 +74,11 @@ impl Walk<'_> {
         let (got, max) = (self.n_parts, self.limits.parts);
         if got > max {
             return Err(GrammarError::TooLarge { what: "schemas", got, max });
+        }
+        let (got, max) = (pointer.len(), POINTER_BYTES_MAX);
+        if got > max {
+            let what = "bytes of names in the path of a schema";
+            return Err(GrammarError::TooLarge { what, got, max });
         }
         if depth > self.limits.depth {
             let place = pointer.chars().take(200).collect();
@@ -172,10 +188,22 @@ impl Walk<'_> {
             Some(reference) if keywords.len() == 1 => {
                 let target = &reference[1..];
                 let Some(schema) = self.root.pointer(target) else { return Ok(checked) };
+                self.write_out(schema)?;
                 self.schema(schema, target, depth + 1)
             }
             _ => Ok(checked),
         }
+    }
+
+    /// Counts a schema that comes in the place of a reference to it, which is far shorter.
+    fn write_out(&mut self, schema: &Value) -> Result<(), GrammarError> {
+        self.bytes_written_out += schema.to_string().len();
+        let (got, max) = (self.bytes_written_out, self.limits.source_bytes);
+        if got > max {
+            let what = "bytes in alternatives that are references";
+            return Err(GrammarError::TooLarge { what, got, max });
+        }
+        Ok(())
     }
 
     fn note_reference(&mut self, value: &Value, place: &str) -> Result<(), GrammarError> {

@@ -1,7 +1,4 @@
-//! Causal attention over a paged KV cache, and the writing of keys and values into it.
-//!
-//! A block of the cache holds [`KV_BLOCK`] positions: keys as `[n_head_kv, head_dim, KV_BLOCK]`, so that a register
-//! holds one component of 16 positions, and values as `[n_head_kv, KV_BLOCK, head_dim]`.
+//! Causal attention over the paged cache that `kv` lays out. Never writes to it.
 //!
 //! Order of sums, for each query head: positions are taken in spans of 256 absolute positions. A score is a chain of
 //! fused multiply-adds over the head's components in order, then times the scale, then capped where the layer has a
@@ -16,17 +13,12 @@ mod tests;
 
 use std::ops::Range;
 
-use frank_gguf::quant::f16_to_f32;
-use half::f16;
-
 use crate::cpu::{Isa, for_each_isa, isa};
 use crate::disjoint::Disjoint;
 use crate::elementwise::{LANES, sum_lanes};
 use crate::exp::{exp, tanh};
+use crate::kv::{KV_BLOCK, KvLayer, KvType, value};
 use crate::pool::Pool;
-
-/// Positions of a block of the cache.
-const KV_BLOCK: usize = 32;
 
 /// Positions whose weights share one maximum.
 const SPAN: usize = 256;
@@ -42,26 +34,6 @@ const TASKS_PER_THREAD: usize = 16;
 
 /// Rows of a task at most.
 const TASK_ROWS_MAX: usize = 8;
-
-/// How keys and values are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KvType {
-    /// 32-bit floats.
-    F32,
-    /// 16-bit floats, rounded to nearest even.
-    F16,
-}
-
-impl KvType {
-    /// Bytes of one stored value.
-    #[must_use]
-    pub fn value_bytes(self) -> usize {
-        match self {
-            Self::F32 => size_of::<f32>(),
-            Self::F16 => size_of::<f16>(),
-        }
-    }
-}
 
 /// Sizes of an attention layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -103,92 +75,13 @@ impl AttentionShape {
     }
 
     /// Values of one block of keys, and of one block of values.
-    fn block_values(&self) -> usize {
+    pub(crate) fn block_values(&self) -> usize {
         self.n_head_kv * self.head_block_values()
     }
 
-    fn head_block_values(&self) -> usize {
+    /// Those of one head.
+    pub(crate) fn head_block_values(&self) -> usize {
         KV_BLOCK * self.head_dim
-    }
-}
-
-/// Keys and values of one layer, all blocks: `[n_blocks, block]` each.
-#[derive(Debug, Clone, Copy)]
-pub struct KvLayer<'a> {
-    /// Keys.
-    pub k: &'a [u8],
-    /// Values.
-    pub v: &'a [u8],
-    /// How keys are stored.
-    pub k_type: KvType,
-    /// How values are stored.
-    pub v_type: KvType,
-}
-
-/// As [`KvLayer`], to write.
-#[derive(Debug)]
-pub struct KvLayerMut<'a> {
-    /// Keys.
-    pub k: &'a mut [u8],
-    /// Values.
-    pub v: &'a mut [u8],
-    /// How keys are stored.
-    pub k_type: KvType,
-    /// How values are stored.
-    pub v_type: KvType,
-}
-
-/// Writes one row's keys and values, `[n_head_kv, head_dim]` each, to `position` of the sequence with `table`.
-///
-/// # Panics
-/// When the table has no block for the position or a length does not fit.
-pub fn store_kv(
-    shape: &AttentionShape,
-    kv: &mut KvLayerMut<'_>,
-    table: &[u32],
-    position: u32,
-    k: &[f32],
-    v: &[f32],
-) {
-    let row = shape.n_head_kv * shape.head_dim;
-    assert!(
-        k.len() == row && v.len() == row,
-        "{} keys and {} values, {row} of each expected",
-        k.len(),
-        v.len()
-    );
-    let position = position as usize;
-    let (block, slot) = (table[position / KV_BLOCK] as usize, position % KV_BLOCK);
-    let first = block * shape.block_values();
-    let heads = k.chunks_exact(shape.head_dim).zip(v.chunks_exact(shape.head_dim));
-    for (head, (k, v)) in heads.enumerate() {
-        let head_first = first + head * shape.head_block_values();
-        store(kv.k_type, kv.k, head_first + slot, KV_BLOCK, k);
-        store(kv.v_type, kv.v, head_first + slot * shape.head_dim, 1, v);
-    }
-}
-
-/// Writes `values` to every `stride`-th place from `first` on.
-fn store(kv_type: KvType, to: &mut [u8], first: usize, stride: usize, values: &[f32]) {
-    match kv_type {
-        KvType::F32 => {
-            store_as(bytemuck::cast_slice_mut::<u8, f32>(to), first, stride, values, |x| x)
-        }
-        KvType::F16 => {
-            store_as(bytemuck::cast_slice_mut::<u8, f16>(to), first, stride, values, f16::from_f32)
-        }
-    }
-}
-
-fn store_as<T>(
-    to: &mut [T],
-    first: usize,
-    stride: usize,
-    values: &[f32],
-    convert: impl Fn(f32) -> T,
-) {
-    for (place, &value) in to[first..].iter_mut().step_by(stride).zip(values) {
-        *place = convert(value);
     }
 }
 
@@ -523,14 +416,5 @@ fn add_values_body(
                 *out = weight.mul_add(value(v_type, v, slot * head_dim + d), *out);
             }
         }
-    }
-}
-
-/// The stored value at `index`, widened.
-#[inline(always)]
-fn value(kv_type: KvType, bytes: &[u8], index: usize) -> f32 {
-    match kv_type {
-        KvType::F32 => bytemuck::cast_slice::<u8, f32>(bytes)[index],
-        KvType::F16 => f16_to_f32(bytemuck::cast_slice::<u8, u16>(bytes)[index]),
     }
 }

@@ -5,7 +5,7 @@
 //! within a block, and f32 sums run in block order per output element with the fused multiply-adds named there.
 #![expect(
     unsafe_code,
-    reason = "SIMD instructions, instruction-set dispatch and writes of threads to disjoint columns"
+    reason = "SIMD and tile instructions, instruction-set dispatch and writes of threads to disjoint columns"
 )]
 
 mod activations;
@@ -15,6 +15,7 @@ mod cpu;
 mod disjoint;
 mod elementwise;
 mod exp;
+mod kv;
 mod lanes;
 mod matmul;
 mod matrix;
@@ -26,11 +27,12 @@ mod weights;
 mod x86;
 
 pub use activations::Activations;
-pub use attention::{AttentionShape, KvLayer, KvLayerMut, KvType, Queries, attention, store_kv};
+pub use attention::{AttentionShape, Queries, attention};
 pub use cpu::Isa;
 pub use elementwise::{
     add, add_bias, gelu_tanh_mul, rms_norm, rms_norm_in_place, scale, silu_mul, soft_cap,
 };
+pub use kv::{KvLayer, KvLayerMut, KvType, store_kv};
 pub use matmul::{Product, matmul};
 pub use matrix::{Matrix, MatrixShape, PackError};
 pub use measure::{SyntheticProduct, read_bandwidth};

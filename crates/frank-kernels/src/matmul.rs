@@ -66,15 +66,7 @@ pub(crate) fn matmul_with(
     if n_rows == 0 || products.is_empty() {
         return;
     }
-    for product in &*products {
-        let shape = product.matrix.shape();
-        assert_eq!(shape.n_in(), n_in, "activations and weights have the same inner size");
-        assert_eq!(
-            product.out_len,
-            n_rows * shape.n_out(),
-            "the output holds a row for each row of x"
-        );
-    }
+    products.iter().for_each(|product| product.check(n_in, n_rows));
     let isa = isa.min(crate::cpu::isa());
     let order = if isa == Isa::Amx { Order::Tiles } else { Order::Rows };
     if products.iter().any(|product| product.matrix.reads_quants()) {
@@ -155,6 +147,17 @@ fn locate<'p, 'a>(products: &'p [Product<'a>], mut group: usize) -> (&'p Product
 }
 
 impl Product<'_> {
+    /// Panics when it is no product with `n_rows` rows of `n_in` values.
+    fn check(&self, n_in: usize, n_rows: usize) {
+        let shape = self.matrix.shape();
+        assert_eq!(shape.n_in(), n_in, "activations and weights have the same inner size");
+        assert_eq!(
+            self.out_len,
+            n_rows * shape.n_out(),
+            "the output holds a row for each row of x"
+        );
+    }
+
     /// `tile` is scratch.
     fn compute_group(
         &self,

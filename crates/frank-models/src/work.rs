@@ -14,7 +14,9 @@ pub(crate) fn prompt_work(header: &ModelHeader, arch: &str) -> PromptWork {
     let count = |key: &str| keys.count(key).ok().flatten().map(|count| count as u64);
     let (experts, used) = (count("expert_count"), count("expert_used_count"));
     let values = |tensor: &TensorInfo| match (tensor.dims.len(), experts, used) {
-        (3, Some(experts), Some(used)) if experts > 0 => tensor.n_values() / experts * used,
+        (3, Some(experts), Some(used)) if experts > 0 => {
+            (tensor.n_values() / experts).saturating_mul(used)
+        }
         (2, ..) => tensor.n_values(),
         _ => 0,
     };

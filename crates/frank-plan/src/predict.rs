@@ -16,14 +16,14 @@ const LAYER_SECONDS: f64 = 20e-6;
 
 /// What a multiplication of attention costs in those of products with quantized weights, since it is made in floats.
 ///
-/// Source: prompts of 64 and of 512 tokens of three models, see `docs/measurements.md`.
-const ATTENTION_COST: f64 = 5.0;
+/// Source: prompts of 512 tokens of three models, see `docs/measurements.md`.
+const ATTENTION_COST: f64 = 4.0;
 
 /// What a byte of a row's scratch costs in multiplications of products with quantized weights: norms, rotations, gates,
 /// making activations 8-bit, and that a model's matrices are smaller than the one whose rate is measured.
 ///
 /// Source: as [`ATTENTION_COST`].
-const SCRATCH_COST: f64 = 150.0;
+const SCRATCH_COST: f64 = 90.0;
 
 /// What is read or computed longest for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -5,25 +5,25 @@ use frank_api::AnswerFormat;
 use frank_engine::{Constraint, ConstraintError};
 use frank_grammar::{Grammar, GrammarError, Limits, MatchError, Matcher, Vocabulary};
 
-/// A matcher for one answer of the form `format`. To be called where waiting delays nobody else: it takes up to some 100
-/// milliseconds.
+/// What keeps one answer to the form `format`; each answer needs a clone of its own. To be called where waiting delays
+/// nobody else: it takes up to some 100 milliseconds.
 ///
 /// # Errors
 /// What of the form cannot be kept.
 pub fn constraint(
     format: &AnswerFormat,
     vocabulary: &Vocabulary,
-) -> Result<Box<dyn Constraint>, GrammarError> {
+) -> Result<impl Constraint + Clone + use<>, GrammarError> {
     let grammar = match format {
         AnswerFormat::JsonObject => Grammar::json_object(),
         AnswerFormat::JsonSchema(schema) => Grammar::json_schema(schema),
         AnswerFormat::Gbnf(text) => Grammar::gbnf(text),
     };
-    Ok(Box::new(Guide(grammar.compile(vocabulary, &Limits::default())?)))
+    Ok(Guide(grammar.compile(vocabulary, &Limits::default())?))
 }
 
 /// A matcher in the engine's terms.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Guide(Matcher);
 
 impl Constraint for Guide {

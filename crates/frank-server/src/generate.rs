@@ -11,7 +11,7 @@ use frank_api::{
     AnswerOptions, ApiError, ApiRequest, CompletionPrompt, Delivery, Dialect, ReplyHead,
 };
 use frank_chat::Conversation;
-use frank_engine::{CacheScope, SamplingParams};
+use frank_engine::{CacheScope, Constraint, SamplingParams};
 
 use crate::answer_events::AnswerEvents;
 use crate::app::App;
@@ -132,19 +132,18 @@ fn choices(
     let sampling = sampling_params(&served.tokenizer, &served.sampling, &options.sampling)?;
     // An answer that must not end never has enough tokens.
     let min_tokens = if options.ignore_end { u64::MAX } else { options.min_tokens };
-    let request = |choice: u32| -> Result<_, ApiError> {
-        Ok(frank_engine::Request {
-            prompt: prompt.to_vec(),
-            max_tokens: options.max_tokens.map_or(usize::MAX, saturated),
-            sampling: SamplingParams { seed: seed_of(choice, sampling.seed), ..sampling.clone() },
-            end_tokens: served.tokenizer.end_tokens().to_vec(),
-            min_tokens: saturated(min_tokens),
-            n_logprobs: options.n_logprobs.map(|n| n as usize),
-            constraint: options.format.as_ref().map(|rule| loaded.constraint(rule)).transpose()?,
-            cache_scope: options.use_cache.unwrap_or(true).then_some(scope),
-        })
+    let constraint = options.format.as_ref().map(|rule| loaded.constraint(rule)).transpose()?;
+    let request = |choice: u32| frank_engine::Request {
+        prompt: prompt.to_vec(),
+        max_tokens: options.max_tokens.map_or(usize::MAX, saturated),
+        sampling: SamplingParams { seed: seed_of(choice, sampling.seed), ..sampling.clone() },
+        end_tokens: served.tokenizer.end_tokens().to_vec(),
+        min_tokens: saturated(min_tokens),
+        n_logprobs: options.n_logprobs.map(|n| n as usize),
+        constraint: constraint.clone().map(|one| Box::new(one) as Box<dyn Constraint>),
+        cache_scope: options.use_cache.unwrap_or(true).then_some(scope),
     };
-    (0..n_choices).map(request).collect()
+    Ok((0..n_choices).map(request).collect())
 }
 
 fn saturated(n_tokens: u64) -> usize {

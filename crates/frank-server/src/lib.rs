@@ -28,6 +28,6 @@ pub use auth::{ApiKeys, KeyFileError};
 pub use constraint::constraint;
 pub use limits::{BODY_BYTES_MAX, REQUEST_BYTES_MAX};
 pub use origin::{AllowedOrigin, OriginError};
-pub use sampling::sampling_params;
+pub use sampling::{default_breakers, sampling_params};
 pub use serve::{ServeError, ServerOptions, serve};
 pub use served::{ModelSlot, Served};

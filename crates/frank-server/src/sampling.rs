@@ -15,12 +15,20 @@ const MIROSTAT_TAU: f32 = 5.0;
 /// How fast mirostat learns where a request does not say. Source: llama.cpp.
 const MIROSTAT_ETA: f32 = 0.1;
 
-/// Texts over which no repetition reaches where a request does not say. Source: llama.cpp.
+/// Texts over which no repetition reaches where nobody says. Source: llama.cpp.
 const BREAKERS: [&str; 4] = ["\n", ":", "\"", "*"];
+
+/// What no repetition reaches across in the text of this vocabulary, where a request does not say.
+///
+/// Cost: a pass over the vocabulary.
+#[must_use]
+pub fn default_breakers(tokenizer: &Tokenizer) -> Arc<DryBreakers> {
+    breakers(tokenizer, &BREAKERS.map(str::to_owned))
+}
 
 /// `defaults`, changed where `overrides` say so.
 ///
-/// Cost: passes over the vocabulary where the request penalizes repeated sequences.
+/// Cost: a pass over the vocabulary where the request penalizes repeated sequences up to breakers of its own.
 ///
 /// # Errors
 /// A 400 that names `logit_bias` when it changes more tokens than are taken, or one that the vocabulary does not have.
@@ -60,23 +68,19 @@ fn look_back(n_tokens: u32) -> usize {
 
 fn dry(tokenizer: &Tokenizer, defaults: &Dry, overrides: &DryOverrides) -> Dry {
     let multiplier = overrides.multiplier.unwrap_or(defaults.multiplier);
-    let is_off = multiplier == 0.0;
+    let own = overrides.breakers.as_deref().filter(|_| multiplier != 0.0);
     Dry {
         multiplier,
         base: overrides.base.unwrap_or(defaults.base),
         allowed_length: overrides.allowed_length.map_or(defaults.allowed_length, |n| n as usize),
         penalty_last_n: overrides.penalty_last_n.map_or(defaults.penalty_last_n, look_back),
-        breakers: if is_off {
-            Arc::clone(&defaults.breakers)
-        } else {
-            breakers(tokenizer, overrides.breakers.as_deref())
-        },
+        breakers: own
+            .map_or_else(|| Arc::clone(&defaults.breakers), |texts| breakers(tokenizer, texts)),
     }
 }
 
-fn breakers(tokenizer: &Tokenizer, texts: Option<&[String]>) -> Arc<DryBreakers> {
-    let texts = texts.map_or_else(|| BREAKERS.map(str::to_owned).to_vec(), <[String]>::to_vec);
-    Arc::new(DryBreakers::new(&texts, tokenizer.n_vocab(), |id| tokenizer.token_bytes(id)))
+fn breakers(tokenizer: &Tokenizer, texts: &[String]) -> Arc<DryBreakers> {
+    Arc::new(DryBreakers::new(texts, tokenizer.n_vocab(), |id| tokenizer.token_bytes(id)))
 }
 
 fn mirostat(default: Option<Mirostat>, overrides: &SamplingOverrides) -> Option<Mirostat> {

@@ -11,6 +11,7 @@ use frank_tokenizer::Tokenizer;
 
 use crate::constraint::constraint;
 use crate::limits::BODY_BYTES_MAX;
+use crate::sampling::default_breakers;
 
 /// Bytes that one byte of text may take in JSON: `\u0061` for `a`.
 const ESCAPED_BYTES_MAX: usize = 6;
@@ -30,7 +31,7 @@ pub struct Served {
     pub model_name: String,
     /// Further names that clients may use.
     pub aliases: Vec<String>,
-    /// Sampling of requests that do not say.
+    /// Sampling of requests that do not say. The breakers of DRY are those of [`default_breakers`], whatever it has.
     pub sampling: SamplingParams,
 }
 
@@ -70,7 +71,8 @@ impl ModelSlot {
     ///
     /// # Panics
     /// When the slot has a model.
-    pub fn fill(&self, served: Served) {
+    pub fn fill(&self, mut served: Served) {
+        served.sampling.dry.breakers = default_breakers(&served.tokenizer);
         let text_bytes_max =
             served.engine.n_ctx().saturating_mul(served.tokenizer.token_bytes_max());
         let loaded = Loaded {
@@ -103,11 +105,15 @@ impl Loaded {
         text.saturating_add(BODY_BYTES_BASE).min(BODY_BYTES_MAX)
     }
 
-    /// What keeps one answer to `rule`. The first one takes up to a second, for it also makes the vocabulary.
+    /// What keeps an answer to `rule`; each answer needs a clone. The first one takes up to a second, for it also makes
+    /// the vocabulary.
     ///
     /// # Errors
     /// A 400 that names the parameter and says what of it cannot be kept.
-    pub(crate) fn constraint(&self, rule: &FormatRule) -> Result<Box<dyn Constraint>, ApiError> {
+    pub(crate) fn constraint(
+        &self,
+        rule: &FormatRule,
+    ) -> Result<impl Constraint + Clone + use<>, ApiError> {
         let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(&self.served.tokenizer));
         let made = vocabulary.as_ref().map_err(Clone::clone);
         let made = made.and_then(|vocabulary| constraint(&rule.format, vocabulary));

@@ -107,7 +107,7 @@ pub(crate) fn measure(threads: usize, free: u64, allowed: Option<u64>, effort: E
 /// This machine as [`this_machine`] gives it, with what its threads do in a second.
 pub(crate) fn measured(mut machine: Machine, options: &ModelOptions) -> Machine {
     let Some(device) = machine.devices.first_mut() else { return machine };
-    let rates = measure(threads(options), device.free, options.memory_budget, Effort::SHORT);
+    let rates = measure(threads(options), device.free, options.left_to_take(), Effort::SHORT);
     device.bandwidth = rates.bandwidth.map(per_second);
     device.arithmetic = rates.arithmetic.map(per_second);
     machine

@@ -105,6 +105,14 @@ impl ModelOptions {
         })
     }
 
+    /// Bytes that this process may take beside what it holds; `None` where no option limits it.
+    pub(crate) fn left_to_take(&self) -> Option<u64> {
+        let caps = self.devices.iter().map(|cap| cap.bytes);
+        let allowed = caps.chain(self.memory_budget).min()?;
+        let held = frank_os::process_memory().map_or(0, |memory| memory.rss);
+        Some(allowed.saturating_sub(held))
+    }
+
     /// What the model of `header` needs when it is held this way.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 use toml::Table;
 
-use super::engines::{Engine, json, text};
+use super::engines::{Engine, THREADS, json, text};
 use super::in_process::{N_DECODE, N_PROMPT};
 use super::rows::{DECODE, N_ROWS, PROMPT};
 use crate::statistics::Spread;
@@ -19,7 +19,7 @@ use crate::statistics::Spread;
 pub(super) struct Bound {
     /// Bytes of weights that are read for each token.
     pub(super) weight_bytes: f64,
-    /// Bytes in a second that the memory gave, where it was measured.
+    /// Bytes in a second that the memory gave to [`THREADS`], where it was measured.
     pub(super) bandwidth: Option<f64>,
     /// Tokens in a second of a prompt and of decoding, as `frank fit` predicts them.
     pub(super) predicted: [Option<f64>; 2],
@@ -31,7 +31,8 @@ impl Bound {
         let Engine::Frank(frank) = frank else { bail!("only frank predicts") };
         let inspected = json(Command::new(frank).args(["inspect", "--json"]).arg(model))?;
         let weight_bytes = weight_bytes(&inspected).context("no tensors in what frank inspects")?;
-        let probed = text(Command::new(frank).args(["probe", "--toml"]))?;
+        let threads = THREADS.to_string();
+        let probed = text(Command::new(frank).args(["probe", "--toml", "--threads", &threads]))?;
         let mut machine = NamedTempFile::new().context("make a file for the machine")?;
         machine.write_all(probed.as_bytes()).context("write the machine")?;
         let predict = |n_tokens: u64, place: &str| -> Result<Option<f64>> {

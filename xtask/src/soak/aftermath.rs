@@ -42,21 +42,23 @@ pub(super) fn check(server: ServerProcess, memory: &Memory, planned_bytes: u64) 
 }
 
 /// Prints memory in bytes, and says what is too much.
-fn check_memory(planned: f64, peak: f64, growth: f64) -> Vec<String> {
+fn check_memory(planned: f64, peak: f64, growth: Option<f64>) -> Vec<String> {
+    let grown = match growth {
+        Some(growth) => format!("{:.2} MiB ({:.2} %)", mib(growth), 100.0 * growth / planned),
+        None => "unknown: the run was too short".to_owned(),
+    };
     let memory = format!(
-        "plan {:.1} MiB, peak {:.1} MiB ({:.1} % of it), growth after the warm-up {:.2} MiB ({:.2} %)",
+        "plan {:.1} MiB, peak {:.1} MiB ({:.1} % of it), growth after the warm-up {grown}",
         mib(planned),
         mib(peak),
         100.0 * peak / planned,
-        mib(growth),
-        100.0 * growth / planned,
     );
     println!("{memory}");
     let mut broken = Vec::new();
     if peak > planned {
         broken.push(format!("the peak is over the plan: {memory}"));
     }
-    if growth > GROWTH_BYTES_MAX.max(planned * GROWTH_MAX) {
+    if growth.is_some_and(|growth| growth > GROWTH_BYTES_MAX.max(planned * GROWTH_MAX)) {
         broken.push(format!("memory grows: {memory}"));
     }
     broken
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn memory_over_the_plan_or_on_the_rise_is_broken() {
         let check = |planned: f64, peak: f64, growth: f64, n_broken: usize| {
-            let broken = check_memory(planned * MIB, peak * MIB, growth * MIB);
+            let broken = check_memory(planned * MIB, peak * MIB, Some(growth * MIB));
             assert_eq!(broken.len(), n_broken, "{planned}, {peak}, {growth}: {broken:?}");
         };
         check(1000.0, 1000.0, 9.9, 0);

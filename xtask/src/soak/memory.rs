@@ -15,6 +15,8 @@ const PRINT_EVERY: usize = 15;
 /// once, and what the first request of a kind makes for those after it.
 const WARM_UP_SHARE: f64 = 0.2;
 const WARM_UP_SECONDS_MIN: f64 = 20.0;
+/// From fewer samples after the warm-up nothing can be told.
+const SAMPLES_MIN: usize = 10;
 
 /// Resident memory at moments of a run.
 #[derive(Debug, Default)]
@@ -40,14 +42,15 @@ impl Memory {
         memory
     }
 
-    /// Bytes by which it grew after the warm-up, by the line of least squares; negative where it shrank.
-    pub(super) fn growth(&self) -> f64 {
+    /// Bytes by which it grew after the warm-up, by the line of least squares; negative where it shrank. `None` when the run
+    /// was too short to tell.
+    pub(super) fn growth(&self) -> Option<f64> {
         let end = self.samples.last().map_or(0.0, |sample| sample.0);
         let warm_up = WARM_UP_SECONDS_MIN.max(end * WARM_UP_SHARE);
         let warm = self.samples.partition_point(|sample| sample.0 < warm_up);
         let samples = &self.samples[warm..];
-        let seconds = samples.first().map_or(0.0, |first| end - first.0);
-        slope(samples) * seconds
+        let seconds = end - samples.first()?.0;
+        (samples.len() >= SAMPLES_MIN).then(|| slope(samples) * seconds)
     }
 }
 
@@ -80,7 +83,7 @@ mod tests {
     fn growth_leaves_out_the_warm_up() {
         let check = |bytes: fn(f64) -> f64, expected: f64| {
             let samples = (0..=100).map(f64::from).map(|t| (t, bytes(t))).collect();
-            let growth = Memory { samples }.growth();
+            let growth = Memory { samples }.growth().expect("long enough");
             assert!((growth - expected).abs() < 1e-6, "{growth}, not {expected}");
         };
         check(|_| 7.0, 0.0);
@@ -92,13 +95,14 @@ mod tests {
     #[test]
     fn the_warm_up_of_a_short_run_has_a_length_of_its_own() {
         let samples = (0..=50).map(f64::from).map(|t| (t, t.min(20.0))).collect();
-        assert!(Memory { samples }.growth().abs() < 1e-6);
+        assert!(Memory { samples }.growth().expect("long enough").abs() < 1e-6);
     }
 
     #[test]
-    fn no_sample_and_one_sample_show_no_growth() {
-        assert!(Memory::default().growth().abs() < 1e-9);
-        assert!(Memory { samples: vec![(0.0, 5.0)] }.growth().abs() < 1e-9);
+    fn a_run_that_ends_with_its_warm_up_shows_no_growth_and_does_not_say_that_there_is_none() {
+        assert_eq!(Memory::default().growth(), None);
+        let samples = (0..25).map(f64::from).map(|t| (t, 1e9 * t)).collect();
+        assert_eq!(Memory { samples }.growth(), None);
     }
 
     #[test]

@@ -112,6 +112,9 @@ fn biases_name_tokens_or_texts_in_both_forms() {
     let text = |text: &str| BiasTarget::Text(text.to_owned());
     assert_eq!(biases(json!({"15": -100})), [(BiasTarget::Token(15), -100.0)]);
     assert_eq!(biases(json!({"Hello": 1})), [(text("Hello"), 1.0)]);
+    assert_eq!(biases(json!({"+15": 1})), [(text("+15"), 1.0)]);
+    // An id that is too large is none of the vocabulary, and no text either.
+    assert_eq!(biases(json!({"99999999999": 1})), [(BiasTarget::Token(u32::MAX), 1.0)]);
     assert_eq!(
         biases(json!([[15, 0.5], ["Hi", false]])),
         [(BiasTarget::Token(15), 0.5), (text("Hi"), f32::NEG_INFINITY)]

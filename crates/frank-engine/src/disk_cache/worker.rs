@@ -136,19 +136,22 @@ impl<T: Copy + Send + 'static> DiskWorker<T> {
         true
     }
 
-    /// Has `fill` write the `n_bytes` of an entry, which is stored soon. False, without calling it, while all buffers
-    /// are on their way to the disk.
+    /// Has `fill` write the `n_bytes` of an entry, which is stored soon unless it says false. False, without calling it,
+    /// while all buffers are on their way to the disk.
     pub(crate) fn store(
         &self,
         key: EntryKey,
         parent: Option<EntryKey>,
         n_bytes: usize,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(&mut [u8]) -> bool,
     ) -> bool {
         let Some(mut buffer) = self.shared.desk().store_buffers.pop() else { return false };
-        fill(&mut buffer[..n_bytes]);
-        self.shared.desk().stores.push_back(Store { key, parent, buffer, n_bytes });
-        self.shared.work.notify_all();
+        if fill(&mut buffer[..n_bytes]) {
+            self.shared.desk().stores.push_back(Store { key, parent, buffer, n_bytes });
+            self.shared.work.notify_all();
+        } else {
+            self.shared.desk().store_buffers.push(buffer);
+        }
         true
     }
 
@@ -246,7 +249,10 @@ mod tests {
     }
 
     fn store(worker: &DiskWorker<u32>, n: u8) -> bool {
-        worker.store([n; 32], None, N_BYTES, |bytes| bytes.fill(n))
+        worker.store([n; 32], None, N_BYTES, |bytes| {
+            bytes.fill(n);
+            true
+        })
     }
 
     #[test]
@@ -293,6 +299,16 @@ mod tests {
         let mut n_loaded = 0;
         while worker.take_loaded(|_, _| n_loaded += 1) {}
         assert_eq!(n_loaded, LOAD_BUFFERS);
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_made_costs_no_buffer() {
+        let dir = TempDir::new().unwrap();
+        let (worker, _done) = worker(&dir);
+        for _ in 0..2 * STORE_BUFFERS {
+            assert!(worker.store([1; 32], None, N_BYTES, |_| false));
+        }
+        assert!(worker.may_store() && !worker.cache().contains(&[1; 32]));
     }
 
     #[test]

@@ -89,11 +89,12 @@ impl Disk {
             let next = self.shared.lock().scheduler.next_to_store(&self.is_on_disk());
             let Some(next) = next else { return true };
             let n_bytes = self.block_bytes[next.group];
-            let read = |bytes: &mut [u8]| model.read_block(next.group, next.block, bytes);
             // A page that cannot be read is not stored, and whoever wants it computes it.
-            drop(guarded("a block for the disk", || {
-                self.worker.store(next.key, next.parent, n_bytes, read)
-            }));
+            let read = |bytes: &mut [u8]| {
+                let read = || model.read_block(next.group, next.block, bytes);
+                guarded("a block for the disk", read).is_ok()
+            };
+            self.worker.store(next.key, next.parent, n_bytes, read);
         }
         false
     }

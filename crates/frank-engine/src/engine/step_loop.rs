@@ -209,6 +209,8 @@ impl StepLoop {
         let mut state = self.shared.lock();
         state.scheduler.complete(&rows, &outcomes);
         state.last_progress = Instant::now();
+        // The pages of this step are to be stored, whether or not another step follows.
+        state.has_news |= self.disk.is_some();
         state.note_counts();
         let counted = Counted::of(&state.scheduler);
         drop(state);

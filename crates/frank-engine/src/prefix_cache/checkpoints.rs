@@ -13,12 +13,17 @@ impl PrefixCache {
         self.page_mut(id).checkpoint = Some(self.n_uses);
     }
 
+    /// Whether there is a checkpoint behind `page`.
+    pub(crate) fn has_checkpoint(&self, id: PageId) -> bool {
+        self.page(id).checkpoint.is_some()
+    }
+
     /// Keeps what it takes to go on behind `page`, when all of it is still there. Of use for models with windows only.
     pub(crate) fn set_checkpoint(&mut self, groups: &mut [KvBlocks], id: PageId) {
         if !self.has_windows {
             return;
         }
-        if self.page(id).checkpoint.is_some() {
+        if self.has_checkpoint(id) {
             return self.use_checkpoint(id);
         }
         let span = self.checkpoint_blocks(groups, id);
@@ -55,7 +60,8 @@ impl PrefixCache {
         blocks
     }
 
-    pub(super) fn drop_checkpoint(&mut self, groups: &mut [KvBlocks], id: PageId) {
+    /// Gives up a checkpoint, where there is one.
+    pub(crate) fn drop_checkpoint(&mut self, groups: &mut [KvBlocks], id: PageId) {
         let Some(was) = self.page_mut(id).checkpoint.take() else { return };
         self.checkpoints.remove(&(was, id));
         // Only `index` and `parent` of pages are looked at, so the span is the one that was kept.

@@ -124,6 +124,8 @@ impl<'a> Candidates<'a> {
 
     /// Keeps those whose logit is at least `floor`, and where they are fewer than `min_keep` the most likely ones.
     pub(super) fn keep_at_least(&mut self, floor: f32, min_keep: usize) {
+        // Negative infinity would let in the tokens of the row that are no candidates.
+        let floor = floor.max(f32::MIN);
         if self.is_row {
             self.list.clear();
             push_where(self.row, self.list, |logit| logit >= floor);
@@ -331,6 +333,14 @@ mod tests {
         assert_eq!(candidates.sorted_head(10), &sorted[..10]);
         candidates.keep_at_least(1e9, 3);
         assert_eq!(candidates.sorted_head(10), &sorted[..3]);
+    }
+
+    #[test]
+    fn a_floor_below_all_numbers_lets_no_banned_token_in() {
+        let (mut row, mut list) = ([1.0, f32::NEG_INFINITY, f32::MIN], Vec::new());
+        let mut candidates = Candidates::new(&mut row, &mut list);
+        candidates.keep_at_least(f32::NEG_INFINITY, 1);
+        assert_eq!(candidates.len(), 2);
     }
 
     #[test]

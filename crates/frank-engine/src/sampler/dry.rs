@@ -13,13 +13,16 @@ const BREAKER_BYTES_MAX: usize = 40;
 
 fn apply(candidates: &mut Candidates<'_>, params: &SamplingParams, input: &mut StageInput<'_>) {
     let dry = &params.dry;
-    let tail = &input.history[input.history.len().saturating_sub(dry.penalty_last_n)..];
+    let start = input.history.len().saturating_sub(dry.penalty_last_n);
+    let tail = &input.history[start..];
     let is_off = dry.multiplier == 0.0 || dry.base < 1.0;
     if is_off || tail.len() <= dry.allowed_length {
         return;
     }
     let latest_first: Vec<u32> = tail.iter().rev().copied().collect();
-    let longest = dry.breakers.tokens_since(&latest_first).unwrap_or(latest_first.len());
+    let last_break = input.last_break.advance(input.history, &dry.breakers);
+    let last_break = last_break.filter(|(begin, _)| *begin >= start);
+    let longest = last_break.map_or(tail.len(), |(_, end)| input.history.len() - end);
     if longest >= dry.allowed_length {
         let repeated = continuations(&latest_first, longest, dry);
         candidates
@@ -77,100 +80,159 @@ fn prefix_lengths(tokens: &[u32]) -> Vec<usize> {
 pub struct DryBreakers {
     /// Tokens that hold a whole breaker, by id.
     whole: Vec<u32>,
-    /// Tokens that end with the beginning of a breaker, and how much of it is spelled then.
-    begins: Vec<(u32, Spelled)>,
-    /// How a token goes on with what is spelled: further, or to the end.
-    goes_on: Vec<((Spelled, u32), Option<Spelled>)>,
+    /// Tokens that end with the beginning of a breaker, by id, and what is missing of it then.
+    begins: Vec<(u32, Rest)>,
+    /// Tokens that go on with a breaker of which something was missing, by id, and what is missing then, if anything.
+    goes_on: Vec<(u32, (Rest, Option<Rest>))>,
+    n_rests: usize,
 }
 
-/// The first `n_bytes` of a breaker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Spelled {
-    breaker: usize,
-    n_bytes: usize,
-}
+/// What is missing at the end of a breaker, by its place among all such texts.
+type Rest = u32;
 
 impl DryBreakers {
     /// Finds the tokens of `texts` in a vocabulary of `n_vocab` tokens. Of a text of more than 40 bytes the first 40
     /// count; an empty one breaks nothing.
     ///
-    /// Cost: a pass over the vocabulary for each byte of the texts.
+    /// Cost: a pass over the bytes of the vocabulary for each text.
     #[must_use]
     pub fn new<B: AsRef<[u8]>>(
         texts: &[String],
         n_vocab: usize,
         token_bytes: impl Fn(u32) -> B,
     ) -> Self {
-        let texts = texts.iter().map(|text| text.as_bytes()).filter(|text| !text.is_empty());
-        let texts: Vec<_> = texts.map(|text| &text[..text.len().min(BREAKER_BYTES_MAX)]).collect();
-        let mut breakers = Self::default();
+        let parts = Parts::of(texts);
+        let mut breakers = Self { n_rests: parts.rests.len(), ..Self::default() };
         for token_id in (0u32..).take(n_vocab) {
-            let bytes = token_bytes(token_id);
-            for (breaker, text) in texts.iter().enumerate() {
-                breakers.note(token_id, bytes.as_ref(), breaker, text);
-            }
+            breakers.note(token_id, token_bytes(token_id).as_ref(), &parts);
         }
-        breakers.whole.dedup();
-        breakers.goes_on.sort_unstable();
         breakers
     }
 
-    fn note(&mut self, token_id: u32, token: &[u8], breaker: usize, text: &[u8]) {
-        if token.windows(text.len()).any(|part| part == text) {
+    fn note(&mut self, token_id: u32, token: &[u8], parts: &Parts<'_>) {
+        let holds = |text: &&[u8]| token.windows(text.len()).any(|part| part == *text);
+        if parts.texts.iter().any(holds) {
             self.whole.push(token_id);
         }
-        for n_bytes in 1..text.len() {
-            let (spelled, rest) = text.split_at(n_bytes);
-            let here = Spelled { breaker, n_bytes };
-            if token.ends_with(spelled) {
-                self.begins.push((token_id, here));
-            }
-            if token.starts_with(rest) {
-                self.goes_on.push(((here, token_id), None));
-            } else if rest.starts_with(token) && !token.is_empty() {
-                let further = Spelled { breaker, n_bytes: n_bytes + token.len() };
-                self.goes_on.push(((here, token_id), Some(further)));
-            }
+        for n_bytes in 1..=token.len().min(BREAKER_BYTES_MAX) {
+            let begun = parts.begun_by(&token[token.len() - n_bytes..]);
+            self.begins.extend(begun.map(|rest| (token_id, rest)));
+            let ended = parts.rest(&token[..n_bytes]);
+            self.goes_on.extend(ended.map(|rest| (token_id, (rest, None))));
         }
+        let further = parts.after(token).map(|(rest, further)| (token_id, (rest, Some(further))));
+        self.goes_on.extend(further);
     }
 
     /// Whether a token alone is a breaker.
     fn is_breaker(&self, token_id: u32) -> bool {
         self.whole.binary_search(&token_id).is_ok()
     }
+}
 
-    /// How many tokens came after the last breaker; `None` when there is none.
-    fn tokens_since(&self, latest_first: &[u32]) -> Option<usize> {
-        (0..latest_first.len()).find_map(|place| {
-            let n_tokens = self.tokens_of_breaker_at(latest_first, place)?;
-            Some(place + 1 - n_tokens)
-        })
+/// Breakers in parts, as tokens may cut them.
+struct Parts<'a> {
+    texts: Vec<&'a [u8]>,
+    /// What can be missing of them, in order.
+    rests: Vec<&'a [u8]>,
+    /// What they can begin with, in order, and what is missing then.
+    begins: Vec<(&'a [u8], Rest)>,
+}
+
+impl<'a> Parts<'a> {
+    fn of(texts: &'a [String]) -> Self {
+        let texts = texts.iter().map(|text| text.as_bytes()).filter(|text| !text.is_empty());
+        let texts: Vec<_> = texts.map(|text| &text[..text.len().min(BREAKER_BYTES_MAX)]).collect();
+        let cuts = || texts.iter().flat_map(|text| (1..text.len()).map(|at| text.split_at(at)));
+        let mut rests: Vec<&[u8]> = cuts().map(|(_, rest)| rest).collect();
+        rests.sort_unstable();
+        rests.dedup();
+        let begins = cuts().filter_map(|(begin, rest)| Some((begin, place(&rests, rest)?)));
+        let mut begins: Vec<_> = begins.collect();
+        begins.sort_unstable();
+        begins.dedup();
+        Self { texts, rests, begins }
     }
 
-    /// How many tokens spell the breaker that begins in the token at `place`, the most if there are several.
-    fn tokens_of_breaker_at(&self, latest_first: &[u32], place: usize) -> Option<usize> {
-        let token_id = latest_first[place];
-        let alone = self.is_breaker(token_id).then_some(1);
-        let first = self.begins.partition_point(|(id, _)| *id < token_id);
-        let begun = self.begins[first..].iter().take_while(|(id, _)| *id == token_id);
-        let later = latest_first[..place].iter().rev();
-        begun.filter_map(|(_, spelled)| self.tokens_to_end(*spelled, later.clone())).max().or(alone)
+    fn rest(&self, text: &[u8]) -> Option<Rest> {
+        place(&self.rests, text)
     }
 
-    fn tokens_to_end<'a>(
-        &self,
-        mut spelled: Spelled,
-        later: impl Iterator<Item = &'a u32>,
-    ) -> Option<usize> {
-        for (&token_id, n_tokens) in later.zip(2..) {
-            let found = self.goes_on.binary_search_by(|(key, _)| key.cmp(&(spelled, token_id)));
-            match self.goes_on[found.ok()?].1 {
-                Some(further) => spelled = further,
-                None => return Some(n_tokens),
+    /// What is missing after a text that a breaker can begin with.
+    fn begun_by(&self, text: &[u8]) -> impl Iterator<Item = Rest> {
+        let first = self.begins.partition_point(|(begin, _)| *begin < text);
+        let begun = self.begins[first..].iter().take_while(move |(begin, _)| *begin == text);
+        begun.map(|(_, rest)| *rest)
+    }
+
+    /// Rests that are longer than `text` and begin with it, and what is missing of each then. None for no text.
+    fn after(&self, text: &[u8]) -> impl Iterator<Item = (Rest, Rest)> {
+        let first = self.rests.partition_point(|rest| *rest <= text);
+        let longer = self.rests[first..].iter();
+        let longer = longer.take_while(move |rest| !text.is_empty() && rest.starts_with(text));
+        longer.filter_map(|rest| Some((self.rest(rest)?, self.rest(&rest[text.len()..])?)))
+    }
+}
+
+/// The place of a text among those in order.
+fn place(texts: &[&[u8]], text: &[u8]) -> Option<u32> {
+    let found = texts.binary_search(&text).ok()?;
+    Some(u32::try_from(found).expect("texts of a request have fewer than 2^32 bytes"))
+}
+
+/// Where the last breaker of a history stands, found as the history grows: a step takes time for what is new only.
+#[derive(Debug, Default)]
+pub(super) struct LastBreak {
+    n_read: usize,
+    /// For each rest, where the latest breaker begins of which it is missing now. Empty where there is none at all.
+    open: Vec<Option<usize>>,
+    /// Where the breaker that begins last begins and ends.
+    last: Option<(usize, usize)>,
+}
+
+impl LastBreak {
+    /// Reads what is new of a history, and returns where the breaker that begins last begins and ends.
+    fn advance(&mut self, history: &[u32], breakers: &DryBreakers) -> Option<(usize, usize)> {
+        if history.len() < self.n_read {
+            *self = Self::default();
+        }
+        for (place, &token_id) in history.iter().enumerate().skip(self.n_read) {
+            self.read(place, token_id, breakers);
+        }
+        self.n_read = history.len();
+        self.last
+    }
+
+    fn read(&mut self, place: usize, token_id: u32, breakers: &DryBreakers) {
+        if breakers.is_breaker(token_id) {
+            self.last = self.last.max(Some((place, place + 1)));
+        }
+        let mut begun = of_token(&breakers.begins, token_id).peekable();
+        if self.open.is_empty() && begun.peek().is_none() {
+            return;
+        }
+        let mut open = vec![None; breakers.n_rests];
+        for &(rest, further) in of_token(&breakers.goes_on, token_id) {
+            let Some(begin) = self.open.get(rest as usize).copied().flatten() else { continue };
+            match further {
+                Some(further) => {
+                    let latest = &mut open[further as usize];
+                    *latest = (*latest).max(Some(begin));
+                }
+                None => self.last = self.last.max(Some((begin, place + 1))),
             }
         }
-        None
+        begun.for_each(|&rest| open[rest as usize] = Some(place));
+        let is_any = open.iter().any(Option::is_some);
+        self.open = if is_any { open } else { Vec::new() };
     }
+}
+
+/// The entries of a token in a list by id.
+fn of_token<T>(entries: &[(u32, T)], token_id: u32) -> impl Iterator<Item = &T> {
+    let first = entries.partition_point(|(id, _)| *id < token_id);
+    let own = entries[first..].iter().take_while(move |(id, _)| *id == token_id);
+    own.map(|(_, entry)| entry)
 }
 
 #[cfg(test)]
@@ -198,7 +260,13 @@ mod tests {
         let breakers =
             DryBreakers::new(&texts, vocabulary.len(), |id| vocabulary[id as usize].as_bytes());
         let since = |tokens: &[u32]| {
-            breakers.tokens_since(&tokens.iter().rev().copied().collect::<Vec<_>>())
+            let whole = LastBreak::default().advance(tokens, &breakers);
+            let mut growing = LastBreak::default();
+            for n in 0..tokens.len() {
+                growing.advance(&tokens[..n], &breakers);
+            }
+            assert_eq!(growing.advance(tokens, &breakers), whole);
+            whole.map(|(_, end)| tokens.len() - end)
         };
         assert_eq!(since(&[0, 1, 0]), None);
         assert_eq!(since(&[0, 2, 1, 0]), Some(2));
@@ -206,6 +274,26 @@ mod tests {
         assert_eq!(since(&[2, 5, 6, 7, 8]), Some(0));
         assert_eq!(since(&[2, 5, 6, 7, 0]), Some(4), "the text is not whole");
         assert!(breakers.is_breaker(2) && !breakers.is_breaker(4));
+    }
+
+    #[test]
+    fn breakers_that_are_never_whole_cost_little_in_a_long_history() {
+        let texts: Vec<String> = (0..64).map(|n| format!("{}{n}", "a".repeat(38))).collect();
+        let vocabulary = ["a", "b"];
+        let breakers =
+            DryBreakers::new(&texts, vocabulary.len(), |id| vocabulary[id as usize].as_bytes());
+        let history = vec![0; 20_000];
+        let mut last_break = LastBreak::default();
+        for n in history.len() - 100..history.len() {
+            assert_eq!(last_break.advance(&history[..n], &breakers), None);
+        }
+    }
+
+    #[test]
+    fn breakers_that_end_alike_share_what_is_noted_of_tokens() {
+        let texts: Vec<String> = (33u8..97).map(|c| format!("{} ", char::from(c))).collect();
+        let breakers = DryBreakers::new(&texts, 1_000, |_| " x");
+        assert_eq!(breakers.goes_on.len(), 1_000);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use rand_chacha::ChaCha8Rng;
 
 use super::candidates::Candidates;
+use super::dry::LastBreak;
 use super::penalties::TokenCounts;
 use super::{dry, min_p, penalties, temperature, top_k, top_n_sigma, top_p, typical_p, xtc};
 use crate::sampling::SamplingParams;
@@ -37,6 +38,7 @@ pub(super) struct StageEntry {
 pub(super) struct StageInput<'a> {
     pub(super) history: &'a [u32],
     pub(super) counts: &'a mut TokenCounts,
+    pub(super) last_break: &'a mut LastBreak,
     pub(super) rng: &'a mut ChaCha8Rng,
 }
 

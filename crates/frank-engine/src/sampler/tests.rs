@@ -91,7 +91,12 @@ fn a_nucleus_of_a_flat_row_is_that_of_a_sort() {
             }
             let mut counts = penalties::TokenCounts::default();
             let mut rng = ChaCha8Rng::seed_from_u64(0);
-            let mut input = StageInput { history: &[], counts: &mut counts, rng: &mut rng };
+            let mut input = StageInput {
+                history: &[],
+                counts: &mut counts,
+                last_break: &mut dry::LastBreak::default(),
+                rng: &mut rng,
+            };
             stages::apply(&mut candidates, &params, &mut input);
             let kept = candidates.as_list().iter().map(|c| c.token_id as usize);
             let mut kept: Vec<usize> = kept.collect();

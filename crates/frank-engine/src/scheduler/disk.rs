@@ -36,8 +36,7 @@ impl Scheduler {
             let waits = running.next_key.is_some_and(|key| on_their_way.contains(&key));
             if running.may_restore() && !waits {
                 if running.page_wanted().is_some_and(|key| self.kv.pages.find(&key).is_some()) {
-                    let n_found = running.catch_up(&mut self.kv, &mut self.actions);
-                    self.totals.n_found += n_found as u64;
+                    running.catch_up(&mut self.kv, &mut self.actions);
                 }
                 let blocks = running.begin_restoring(&mut self.kv, is_on_disk);
                 if !blocks.is_empty() {
@@ -64,7 +63,7 @@ impl Scheduler {
     /// Notes that the block of [`Scheduler::next_restored`] is filled, or that it cannot be.
     pub(crate) fn note_restored(&mut self, id: RequestId, is_filled: bool) {
         if let Some(running) = self.running.iter_mut().find(|running| running.id == id) {
-            self.totals.n_found += running.note_restored(is_filled, &mut self.kv) as u64;
+            running.note_restored(is_filled, &mut self.kv);
         }
     }
 

@@ -6,7 +6,7 @@ pub(crate) use self::restoring::DiskBlock;
 use self::restoring::Restoring;
 use crate::kv_cache::{BlockTable, KvCache, PAGE_TOKENS};
 use crate::prefix_cache::{Hit, PageId, PageKey};
-use crate::scheduler::{Action, Job, RequestId};
+use crate::scheduler::{Action, Job, RequestId, Totals};
 
 /// How often a prompt leaves a checkpoint behind, in tokens, in models with windows. A request that shares half of a long
 /// prompt computes at most so many again: two steps of the default size. Closer ones would cost more than they spare,
@@ -26,6 +26,8 @@ pub(crate) struct Running {
     pub(crate) n_computed: usize,
     /// Of these, tokens that were found there.
     pub(crate) n_cached: usize,
+    /// Of these, tokens that the totals count already.
+    n_counted: usize,
     /// Whether a step has had rows of it.
     pub(crate) is_started: bool,
     /// The whole pages from the start on that can be found.
@@ -39,6 +41,8 @@ pub(crate) struct Running {
     restoring: Option<Restoring>,
     /// The page behind `path`, while it lies wholly in the prompt.
     pub(crate) next_key: Option<PageKey>,
+    /// The last page of the answer with a checkpoint of this request.
+    answer_checkpoint: Option<PageId>,
     /// For each group.
     pub(crate) tables: Vec<BlockTable>,
 }
@@ -53,6 +57,7 @@ impl Running {
             token_ids: job.prompt,
             n_computed: 0,
             n_cached: 0,
+            n_counted: 0,
             is_started: false,
             path: Vec::new(),
             end_key: job.root,
@@ -60,6 +65,7 @@ impl Running {
             may_restore: job.root.is_some(),
             restoring: None,
             next_key: None,
+            answer_checkpoint: None,
             tables: vec![BlockTable::default(); n_groups],
         };
         running.note_next_key();
@@ -89,15 +95,23 @@ impl Running {
         self.next_key.filter(|_| begins_here && ends_before_prompt)
     }
 
-    /// Takes what is in the cache of the prompt from here on, and returns how many tokens.
-    pub(crate) fn catch_up(&mut self, kv: &mut KvCache, actions: &mut Vec<Action>) -> usize {
-        let Some(end_key) = self.end_key else { return 0 };
+    /// Takes what is in the cache of the prompt from here on.
+    pub(crate) fn catch_up(&mut self, kv: &mut KvCache, actions: &mut Vec<Action>) {
+        let Some(end_key) = self.end_key else { return };
         let hit = kv.pages.look_up(&kv.groups, end_key, &self.path, self.prompt());
-        let n_tokens = hit.n_tokens().saturating_sub(self.n_computed);
-        if n_tokens > 0 {
+        if hit.n_tokens() > self.n_computed {
             self.adopt(hit, kv, actions);
         }
-        n_tokens
+    }
+
+    /// Adds what was looked for and found since the last call. To be called for a request that has rows now: until then
+    /// what was found may be let go of again, for more that lies on a disk.
+    pub(crate) fn count_found(&mut self, totals: &mut Totals) {
+        if !self.is_started && self.root.is_some() {
+            totals.n_looked_up += self.n_prompt as u64;
+        }
+        totals.n_found += (self.n_cached - self.n_counted) as u64;
+        self.n_counted = self.n_cached;
     }
 
     fn adopt(&mut self, hit: Hit, kv: &mut KvCache, actions: &mut Vec<Action>) {
@@ -176,8 +190,19 @@ impl Running {
             self.path.push(page);
             self.end_key = Some(key);
             self.note_next_key();
-            if self.is_checkpoint(begin + PAGE_TOKENS) {
-                kv.set_checkpoint(page);
+            self.set_checkpoint(begin + PAGE_TOKENS, page, kv);
+        }
+    }
+
+    /// Leaves a checkpoint behind `page`, which ends at `border`, when it is one that stays, or the last one of the answer
+    /// so far: when the answer ends, its last border may be out of sight already.
+    fn set_checkpoint(&mut self, border: usize, page: PageId, kv: &mut KvCache) {
+        if self.is_checkpoint(border) {
+            kv.set_checkpoint(page);
+        } else if border > self.n_prompt && !kv.pages.has_checkpoint(page) {
+            kv.pages.set_checkpoint(&mut kv.groups, page);
+            if let Some(before) = self.answer_checkpoint.replace(page) {
+                kv.pages.drop_checkpoint(&mut kv.groups, before);
             }
         }
     }

@@ -93,6 +93,24 @@ fn the_second_turn_of_a_conversation_finds_prompt_and_answer() {
 }
 
 #[test]
+fn the_second_turn_after_4000_tokens_starts_within_one_step() {
+    let windows = vec![group(None, 300), group(Some(48), 40), group(Some(64), 40)];
+    for groups in [vec![group(None, 300)], windows] {
+        let (model, controls) = Script::with_groups(64, false, groups);
+        let options = EngineOptions { n_ctx: 4608, ..OPTIONS };
+        let engine = Engine::start(model, options, Metrics::new());
+        let first = text(1, 4000);
+        let (_, answer) = ask(&engine, &first, 50);
+        let n_before = controls.steps.lock().expect("no test panics while it looks").len();
+        let second = [first, answer, text(2, 30)].concat();
+        assert_eq!(ask(&engine, &second, 1).0, 4032);
+        let steps = controls.steps.lock().expect("no test panics while it looks");
+        let rows: Vec<_> = steps[n_before..].iter().map(|step| step.token_ids.len()).collect();
+        assert_eq!(rows, [4080 - 4032]);
+    }
+}
+
+#[test]
 fn a_prompt_that_was_asked_before_is_computed_from_its_last_token_on() {
     let (engine, controls) = start(no_windows(), false);
     for n in [64, 65, 95, 96] {

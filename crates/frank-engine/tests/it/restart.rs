@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use frank_engine::{
     CacheScope, DiskCache, Engine, EngineEvent, EngineOptions, FinishReason, Request,
@@ -160,6 +161,19 @@ fn requests_that_begin_alike_wait_for_one_reading() {
         }
     });
     assert_eq!(run.n_computed(), 2 * (12 + 39));
+}
+
+#[test]
+fn the_pages_of_the_last_step_are_stored_while_nothing_else_is_asked() {
+    let dir = TempDir::new().expect("a temporary folder");
+    let run = Run::start(dir.path(), &[group(Some(70), 20)]);
+    // A short prompt leaves no checkpoint behind: the first one is that of the end, with both whole pages.
+    run.ask(ALICE, &prompt(30, 1));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while entries(dir.path()).len() < 2 {
+        assert!(Instant::now() < deadline, "{} of 2 pages", entries(dir.path()).len());
+        std::thread::yield_now();
+    }
 }
 
 /// Files of entries below `dir`.

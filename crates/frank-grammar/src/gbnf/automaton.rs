@@ -2,9 +2,14 @@
 
 use super::chars::Chars;
 use super::syntax::{Kind, Node};
+use super::work::Work;
 
 /// States of an automaton. Of one that would have more nothing is said.
 const STATES_MAX: usize = 600;
+/// Work of adding a node of an expression, beside that of its states and links.
+const NODE_WORK: usize = 10;
+/// Bytes of a range of characters, and of a link between states.
+const BYTES: usize = 8;
 
 /// An automaton that reads words of an expression.
 #[derive(Debug, Default)]
@@ -40,23 +45,25 @@ struct Part {
 
 impl Automaton {
     /// The automaton of an expression whose rules are given by `bodies` and do not contain themselves; `None` where it
-    /// is too large.
-    pub(super) fn new(nodes: &[&Node], bodies: &[Node], is_choice: bool) -> Option<Automaton> {
+    /// is too large, or takes more work than is left.
+    pub(super) fn new(
+        nodes: &[&Node],
+        bodies: &[Node],
+        is_choice: bool,
+        work: &mut Work,
+    ) -> Option<Automaton> {
         let mut automaton = Automaton::default();
         let mut parts = Vec::new();
         for node in nodes {
-            parts.push(automaton.add(node, bodies)?);
+            parts.push(automaton.add(node, bodies, work)?);
         }
-        let whole = if is_choice { choice(parts) } else { automaton.sequence(parts) };
+        let whole = if is_choice { choice(parts) } else { automaton.sequence(parts, work)? };
         let Part { first, last, is_nullable } = whole;
         for next in &mut automaton.next {
             next.sort_unstable();
             next.dedup();
         }
-        let mut first_chars = Chars::default();
-        for &state in &first {
-            first_chars.extend(&automaton.chars[state]);
-        }
+        let first_chars = Chars::union(first.iter().map(|&state| &automaton.chars[state]));
         Some(Automaton { first, last, is_nullable, first_chars, ..automaton })
     }
 
@@ -65,68 +72,72 @@ impl Automaton {
         &self.first_chars
     }
 
-    pub(super) fn n_states(&self) -> usize {
-        self.chars.len()
-    }
-
-    /// What happens when both are read from one place on, where `after` can come after a word of `self`.
-    pub(super) fn beside(&self, other: &Automaton, after: &Chars) -> Beside {
-        let n = other.chars.len();
-        let mut seen = vec![false; self.chars.len() * n];
-        let mut open = Vec::new();
-        let mut reach = |a: &[usize], b: &[usize], open: &mut Vec<(usize, usize)>| {
-            for &a in a {
-                for &b in b {
-                    if !seen[a * n + b] && self.chars[a].meets(&other.chars[b]) {
-                        seen[a * n + b] = true;
-                        open.push((a, b));
-                    }
-                }
-            }
-        };
-        reach(&self.first, &other.first, &mut open);
+    /// What happens when both are read from one place on, where `after` can come after a word of `self`; `None` where
+    /// it takes more work than is left to find out.
+    pub(super) fn beside(
+        &self,
+        other: &Automaton,
+        after: &Chars,
+        work: &mut Work,
+    ) -> Option<Beside> {
+        let goes_on = other.goes_on_with(after, work)?;
+        let mut pairs = Pairs::new(self, other, work)?;
+        pairs.reach(&self.first, &other.first, work)?;
         let mut beside = Beside::default();
-        while let Some((a, b)) = open.pop() {
+        while let Some((a, b)) = pairs.open.pop() {
+            work.spend(self.last.len() + other.last.len())?;
             if self.last.contains(&a) {
                 beside.share_word |= other.last.contains(&b);
-                beside.is_hidden |=
-                    other.next[b].iter().any(|&next| other.chars[next].meets(after));
+                beside.is_hidden |= goes_on[b];
             }
-            reach(&self.next[a], &other.next[b], &mut open);
+            pairs.reach(&self.next[a], &other.next[b], work)?;
         }
-        beside
+        Some(beside)
     }
 
-    fn add(&mut self, node: &Node, bodies: &[Node]) -> Option<Part> {
-        match &node.kind {
-            Kind::Chars(chars) => {
-                let state = self.chars.len();
-                if state == STATES_MAX {
-                    return None;
-                }
-                self.chars.push(chars.clone());
-                self.next.push(Vec::new());
-                Some(Part { first: vec![state], last: vec![state], is_nullable: false })
-            }
-            Kind::Rule(index) => self.add(&bodies[*index], bodies),
+    /// For each state, whether a character of `after` can be read next.
+    fn goes_on_with(&self, after: &Chars, work: &mut Work) -> Option<Vec<bool>> {
+        let n_ranges: usize = self.chars.iter().map(Chars::n_ranges).sum();
+        let n_links: usize = self.next.iter().map(Vec::len).sum();
+        work.spend(n_ranges + self.chars.len() * after.n_ranges() + n_links)?;
+        let meets: Vec<bool> = self.chars.iter().map(|chars| chars.meets(after)).collect();
+        Some(self.next.iter().map(|next| next.iter().any(|&state| meets[state])).collect())
+    }
+
+    fn add(&mut self, node: &Node, bodies: &[Node], work: &mut Work) -> Option<Part> {
+        let part = match &node.kind {
+            Kind::Chars(chars) => self.state(chars, work)?,
+            Kind::Rule(index) => self.add(&bodies[*index], bodies, work)?,
             Kind::Sequence(nodes) => {
-                let parts =
-                    nodes.iter().map(|node| self.add(node, bodies)).collect::<Option<_>>()?;
-                Some(self.sequence(parts))
+                let parts = self.add_all(nodes, bodies, work)?;
+                self.sequence(parts, work)?
             }
-            Kind::Choice(nodes) => {
-                let parts =
-                    nodes.iter().map(|node| self.add(node, bodies)).collect::<Option<_>>()?;
-                Some(choice(parts))
-            }
-            Kind::Repeat(node, min, max) => self.repeat(node, *min, *max, bodies),
-        }
+            Kind::Choice(nodes) => choice(self.add_all(nodes, bodies, work)?),
+            Kind::Repeat(node, min, max) => self.repeat(node, *min, *max, bodies, work)?,
+        };
+        work.spend(NODE_WORK + part.first.len() + part.last.len())?;
+        Some(part)
     }
 
-    fn sequence(&mut self, parts: Vec<Part>) -> Part {
+    fn add_all(&mut self, nodes: &[Node], bodies: &[Node], work: &mut Work) -> Option<Vec<Part>> {
+        nodes.iter().map(|node| self.add(node, bodies, work)).collect()
+    }
+
+    fn state(&mut self, chars: &Chars, work: &mut Work) -> Option<Part> {
+        let state = self.chars.len();
+        if state == STATES_MAX {
+            return None;
+        }
+        work.spend(BYTES * chars.n_ranges())?;
+        self.chars.push(chars.clone());
+        self.next.push(Vec::new());
+        Some(Part { first: vec![state], last: vec![state], is_nullable: false })
+    }
+
+    fn sequence(&mut self, parts: Vec<Part>, work: &mut Work) -> Option<Part> {
         let mut whole = Part { first: vec![], last: vec![], is_nullable: true };
         for part in parts {
-            self.link(&whole.last, &part.first);
+            self.link(&whole.last, &part.first, work)?;
             if whole.is_nullable {
                 whole.first.extend(&part.first);
             }
@@ -136,14 +147,21 @@ impl Automaton {
             whole.last.extend(&part.last);
             whole.is_nullable &= part.is_nullable;
         }
-        whole
+        Some(whole)
     }
 
-    fn repeat(&mut self, node: &Node, min: u32, max: Option<u32>, bodies: &[Node]) -> Option<Part> {
+    fn repeat(
+        &mut self,
+        node: &Node,
+        min: u32,
+        max: Option<u32>,
+        bodies: &[Node],
+        work: &mut Work,
+    ) -> Option<Part> {
         let n_copies = max.unwrap_or(min.max(1));
         let mut parts = Vec::new();
         for copy in 0..n_copies {
-            let mut part = self.add(node, bodies)?;
+            let mut part = self.add(node, bodies, work)?;
             part.is_nullable |= copy >= min;
             parts.push(part);
         }
@@ -151,15 +169,54 @@ impl Automaton {
             && let Some(part) = parts.last()
         {
             let (first, last) = (part.first.clone(), part.last.clone());
-            self.link(&last, &first);
+            self.link(&last, &first, work)?;
         }
-        Some(self.sequence(parts))
+        self.sequence(parts, work)
     }
 
-    fn link(&mut self, from: &[usize], to: &[usize]) {
+    fn link(&mut self, from: &[usize], to: &[usize], work: &mut Work) -> Option<()> {
+        work.spend(BYTES * from.len() * to.len())?;
         for &state in from {
             self.next[state].extend(to);
         }
+        Some(())
+    }
+}
+
+/// The pairs of states in which two automata can be after the same text.
+struct Pairs<'a> {
+    first: &'a Automaton,
+    second: &'a Automaton,
+    seen: Vec<bool>,
+    /// Seen, and not looked at yet.
+    open: Vec<(usize, usize)>,
+}
+
+impl<'a> Pairs<'a> {
+    fn new(first: &'a Automaton, second: &'a Automaton, work: &mut Work) -> Option<Self> {
+        let n_pairs = first.chars.len() * second.chars.len();
+        work.spend(1 + n_pairs)?;
+        Some(Self { first, second, seen: vec![false; n_pairs], open: Vec::new() })
+    }
+
+    /// Adds those of a state of `from` and one of `to` that read a character in common.
+    fn reach(&mut self, from: &[usize], to: &[usize], work: &mut Work) -> Option<()> {
+        work.spend(from.len() * to.len())?;
+        for &a in from {
+            for &b in to {
+                let pair = a * self.second.chars.len() + b;
+                if self.seen[pair] {
+                    continue;
+                }
+                let (one, other) = (&self.first.chars[a], &self.second.chars[b]);
+                work.spend(one.n_ranges() + other.n_ranges())?;
+                if one.meets(other) {
+                    self.seen[pair] = true;
+                    self.open.push((a, b));
+                }
+            }
+        }
+        Some(())
     }
 }
 

@@ -3,6 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::lexemes::{Cut, Part};
+use super::work::Work;
+
+/// Work of looking at a part once, beside that of its sets.
+const PART_WORK: usize = 10;
 
 /// A set of lexemes by index.
 #[derive(Debug, Clone)]
@@ -58,8 +62,8 @@ pub(super) struct Follows {
 }
 
 impl Follows {
-    /// Of a grammar whose lexeme `l` can be nothing where `nullable[l]`.
-    pub(super) fn new(cut: &Cut<'_>, nullable: Vec<bool>) -> Follows {
+    /// Of a grammar whose lexeme `l` can be nothing where `nullable[l]`; `None` where it takes more work than is left.
+    pub(super) fn new(cut: &Cut<'_>, nullable: Vec<bool>, work: &mut Work) -> Option<Follows> {
         let n_lexemes = nullable.len();
         let none = || Lexemes::none(n_lexemes);
         let first = || First { lexemes: none(), is_nothing: false };
@@ -73,17 +77,17 @@ impl Follows {
         };
         while std::mem::take(&mut follows.is_changed) {
             for (index, part) in &cut.rules {
-                follows.note_first(*index, part);
+                follows.note_first(*index, part, work)?;
             }
         }
         follows.is_changed = true;
         while std::mem::take(&mut follows.is_changed) {
             for (index, part) in &cut.rules {
                 let after = follows.after_rules[index].clone();
-                follows.note_after(part, &after);
+                follows.note_after(part, &after, work)?;
             }
         }
-        follows
+        Some(follows)
     }
 
     /// Lexemes that can come after a lexeme.
@@ -96,16 +100,18 @@ impl Follows {
         &self.rules[&index].lexemes
     }
 
-    fn note_first(&mut self, index: usize, part: &Part) {
-        let new = self.first(part);
+    fn note_first(&mut self, index: usize, part: &Part, work: &mut Work) -> Option<()> {
+        let new = self.first(part, work)?;
         if let Some(first) = self.rules.get_mut(&index) {
             self.is_changed |= first.lexemes.extend(&new.lexemes);
             self.is_changed |= new.is_nothing && !first.is_nothing;
             first.is_nothing |= new.is_nothing;
         }
+        Some(())
     }
 
-    fn first(&self, part: &Part) -> First {
+    fn first(&self, part: &Part, work: &mut Work) -> Option<First> {
+        work.spend(PART_WORK + self.n_lexemes.div_ceil(64))?;
         let mut all = First { lexemes: Lexemes::none(self.n_lexemes), is_nothing: false };
         match part {
             Part::Lexeme(lexeme) => {
@@ -120,7 +126,7 @@ impl Follows {
             Part::Sequence(parts) => {
                 all.is_nothing = true;
                 for part in parts {
-                    let first = self.first(part);
+                    let first = self.first(part, work)?;
                     all.lexemes.extend(&first.lexemes);
                     all.is_nothing &= first.is_nothing;
                     if !first.is_nothing {
@@ -129,21 +135,23 @@ impl Follows {
                 }
             }
             Part::Choice(parts) => {
-                for first in parts.iter().map(|part| self.first(part)) {
+                for part in parts {
+                    let first = self.first(part, work)?;
                     all.lexemes.extend(&first.lexemes);
                     all.is_nothing |= first.is_nothing;
                 }
             }
             Part::Repeat(part, min, _) => {
-                all = self.first(part);
+                all = self.first(part, work)?;
                 all.is_nothing |= *min == 0;
             }
         }
-        all
+        Some(all)
     }
 
     /// Notes for everything in `part` what can come after it, where `after` comes after the whole.
-    fn note_after(&mut self, part: &Part, after: &Lexemes) {
+    fn note_after(&mut self, part: &Part, after: &Lexemes, work: &mut Work) -> Option<()> {
+        work.spend(PART_WORK + self.n_lexemes.div_ceil(64))?;
         match part {
             Part::Lexeme(lexeme) => self.is_changed |= self.after[*lexeme].extend(after),
             Part::Rule(index) => {
@@ -154,8 +162,8 @@ impl Follows {
             Part::Sequence(parts) => {
                 let mut after = after.clone();
                 for part in parts.iter().rev() {
-                    self.note_after(part, &after);
-                    let mut first = self.first(part);
+                    self.note_after(part, &after, work)?;
+                    let mut first = self.first(part, work)?;
                     if first.is_nothing {
                         first.lexemes.extend(&after);
                     }
@@ -164,14 +172,15 @@ impl Follows {
             }
             Part::Choice(parts) => {
                 for part in parts {
-                    self.note_after(part, after);
+                    self.note_after(part, after, work)?;
                 }
             }
             Part::Repeat(part, ..) => {
                 let mut after = after.clone();
-                after.extend(&self.first(part).lexemes);
-                self.note_after(part, &after);
+                after.extend(&self.first(part, work)?.lexemes);
+                self.note_after(part, &after, work)?;
             }
         }
+        Some(())
     }
 }

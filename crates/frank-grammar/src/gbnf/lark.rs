@@ -100,6 +100,8 @@ fn write_regexes<'a>(
             text.push_str(between);
         }
         write_regex(node, rules, text)?;
+        // Each of them may be a rule with a large class.
+        check_length(text)?;
     }
     text.push(')');
     check_length(text)

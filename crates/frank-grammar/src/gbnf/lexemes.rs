@@ -10,6 +10,7 @@ use super::automaton::Automaton;
 use super::chars::Chars;
 use super::follows::Follows;
 use super::syntax::{Kind, Node, Rules, is_regular};
+use super::work::Work;
 
 /// Elements of a rule that may be written into others; a larger one stays a rule.
 const WRITTEN_OUT_MAX: usize = 2_000;
@@ -17,7 +18,7 @@ const WRITTEN_OUT_MAX: usize = 2_000;
 const ROUNDS_MAX: usize = 100;
 /// Lexemes and rules of a grammar that is looked at so closely.
 const ANALYZED_MAX: usize = 500;
-/// Pairs of states that are looked at in all rounds together.
+/// Work of looking at it in all rounds together.
 const WORK_MAX: usize = 20_000_000;
 
 /// A grammar of lexemes and rules.
@@ -52,7 +53,7 @@ pub(super) enum Part {
 pub(super) fn cut(rules: &Rules) -> Cut<'_> {
     let sizes = rules.sizes(WRITTEN_OUT_MAX);
     let mut broken = BTreeSet::new();
-    let mut work = WORK_MAX;
+    let mut work = Work::new(WORK_MAX);
     for _ in 0..ROUNDS_MAX {
         let cut = Cutter::cut(rules, &sizes, &broken, false);
         let before = broken.len();
@@ -171,15 +172,18 @@ impl<'a> Cutter<'a, '_> {
 }
 
 /// The nodes to break because a lexeme of theirs reads over the end of another or would be read over. `None` when the
-/// grammar is too large to find them all.
-fn hidden(cut: &Cut<'_>, rules: &Rules, work: &mut usize) -> Option<BTreeSet<usize>> {
+/// grammar is too large, or takes too much work, to find them all.
+fn hidden(cut: &Cut<'_>, rules: &Rules, work: &mut Work) -> Option<BTreeSet<usize>> {
     if cut.lexemes.len().max(cut.rules.len()) > ANALYZED_MAX {
         return None;
     }
     let mut broken = BTreeSet::new();
     let mut automata = Vec::new();
     for lexeme in &cut.lexemes {
-        let automaton = Automaton::new(&lexeme.nodes, &rules.bodies, lexeme.is_choice);
+        let automaton = Automaton::new(&lexeme.nodes, &rules.bodies, lexeme.is_choice, work);
+        if work.is_spent() {
+            return None;
+        }
         if automaton.is_none() {
             broken.insert(lexeme.owner);
         }
@@ -189,22 +193,21 @@ fn hidden(cut: &Cut<'_>, rules: &Rules, work: &mut usize) -> Option<BTreeSet<usi
         return Some(broken);
     }
     let automata: Vec<Automaton> = automata.into_iter().flatten().collect();
-    let follows = Follows::new(cut, automata.iter().map(|a| a.is_nullable).collect());
-    let after = chars_after(&automata, &follows);
+    let follows = Follows::new(cut, automata.iter().map(|a| a.is_nullable).collect(), work)?;
+    let after = chars_after(&automata, &follows, work)?;
     // Lexemes that may be read from one place on, each also with itself: those that begin the root, and from there on
     // those that come after two that end together.
     let root = follows.first_of_rule(rules.root);
     let mut open: Vec<(usize, usize)> = root.pairs_with(root).collect();
     let mut together: BTreeSet<(usize, usize)> = open.iter().copied().collect();
     while let Some((a, b)) = open.pop() {
-        *work = work.checked_sub(automata[a].n_states() * automata[b].n_states() + 1)?;
-        let beside = automata[a].beside(&automata[b], &after[a]);
+        let beside = automata[a].beside(&automata[b], &after[a], work)?;
         if beside.is_hidden {
             broken.extend([cut.lexemes[a].owner, cut.lexemes[b].owner]);
         }
         if beside.share_word {
             for pair in follows.after(a).pairs_with(follows.after(b)) {
-                *work = work.checked_sub(1)?;
+                work.spend(1)?;
                 if together.insert(pair) {
                     open.push(pair);
                 }
@@ -215,13 +218,11 @@ fn hidden(cut: &Cut<'_>, rules: &Rules, work: &mut usize) -> Option<BTreeSet<usi
 }
 
 /// The characters that can come after each lexeme.
-fn chars_after(automata: &[Automaton], follows: &Follows) -> Vec<Chars> {
+fn chars_after(automata: &[Automaton], follows: &Follows, work: &mut Work) -> Option<Vec<Chars>> {
     let after = (0..automata.len()).map(|lexeme| {
-        let mut chars = Chars::default();
-        for next in follows.after(lexeme).iter() {
-            chars.extend(automata[next].first_chars());
-        }
-        chars
+        let next = || follows.after(lexeme).iter().map(|next| automata[next].first_chars());
+        work.spend(next().map(Chars::n_ranges).sum())?;
+        Some(Chars::union(next()))
     });
     after.collect()
 }

@@ -9,6 +9,8 @@ use crate::limits::Limits;
 
 /// Repetitions of one element, as many as llama.cpp allows.
 const REPEAT_MAX: u32 = 2_000;
+/// Repetitions of repetitions of one element without parentheses: they are as deep as they are many.
+const REPEATS_MAX: usize = 4;
 /// The rule that an answer begins with.
 const ROOT: &str = "root";
 
@@ -133,7 +135,7 @@ impl Parser<'_> {
 
     /// The node with the repetitions that follow it.
     fn repeated(&mut self, mut node: Node, lines: Lines) -> Result<Node, GrammarError> {
-        loop {
+        for _ in 0..=REPEATS_MAX {
             self.space(lines);
             let (min, max) = match self.peek() {
                 Some('*') => (0, None),
@@ -145,6 +147,7 @@ impl Parser<'_> {
             self.place += 1;
             node = self.node(Kind::Repeat(Box::new(node), min, max))?;
         }
+        Err(self.error(format!("more than {REPEATS_MAX} repetitions of one element in a row")))
     }
 
     /// `{m}`, `{m,}` or `{m,n}` up to the closing brace.

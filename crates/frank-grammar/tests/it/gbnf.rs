@@ -145,3 +145,13 @@ fn a_mistake_has_its_line_and_column() {
         }
     }
 }
+
+#[test]
+fn a_clone_follows_an_answer_of_its_own() {
+    let mut first = SMALL.compile(&Grammar::gbnf("root ::= \"ab\" | \"ba\""));
+    let mut second = first.clone();
+    first.accept(b'a'.into()).expect("an answer may begin so");
+    second.accept(b'b'.into()).expect("an answer may begin so");
+    assert_eq!(SMALL.allowed(&mut first), [u32::from(b'b')]);
+    assert_eq!(SMALL.allowed(&mut second), [u32::from(b'a')]);
+}

@@ -61,6 +61,7 @@ fn schemas() -> Vec<(&'static str, Value)> {
     let many = |keyword: &str, n: usize| json!({keyword: (0..n).map(|n| json!({"const": format!("v{n}")})).collect::<Vec<_>>()});
     let patterns: Map<String, Value> =
         (0..60).map(|n| (format!("^(a|b)*a(a|b){{{n}}}$"), json!({"type": "integer"}))).collect();
+    let below: Map<String, Value> = (0..4_000).map(|n| (format!("p{n}"), json!(true))).collect();
     vec![
         ("a chain of references", chain(800)),
         ("a reference to itself", json!({"$ref": "#"})),
@@ -77,6 +78,14 @@ fn schemas() -> Vec<(&'static str, Value)> {
             json!({"oneOf": [{"$ref": "#"}, {"type": "null"}]}),
         ),
         ("products of alternatives", json!({"allOf": (0..14).map(either).collect::<Vec<_>>()})),
+        (
+            "constants that many alternatives are",
+            json!({"$defs": {"a": {"enum": vec!["a"; 40_000]}}, "oneOf": vec![json!({"$ref": "#/$defs/a"}); 2_000]}),
+        ),
+        (
+            "a long name above many schemas",
+            json!({"properties": {"n".repeat(150_000): {"properties": below}}}),
+        ),
         ("many constants", many("anyOf", 1_200)),
         ("many constants to tell apart", many("oneOf", 400)),
         (
@@ -119,7 +128,27 @@ fn texts() -> Vec<(&'static str, String)> {
     };
     let chained: String = (0..1_000).map(|n| format!("r{n} ::= \"{n}\" r{}?\n", n + 1)).collect();
     let words: String = (0..900).map(|n| format!(" | \"w{n}\" root")).collect();
+    let equal = ["\"a\""; 500].join(" | ");
+    let depths = "(".repeat(50);
+    let class = |first: u32| -> String {
+        (0..15_000).filter_map(|n| char::from_u32(first + 2 * n)).chain(['~']).collect()
+    };
+    let (even, odd) = (class(0x4e00), class(0x4e01));
     vec![
+        ("repetitions of nothing", "root ::= (((\"\"{2000}){2000}){2000}){2000}".to_owned()),
+        (
+            "repetitions of much nothing",
+            format!("root ::= (({}\"a\"){{600}} \"b\")*\nr ::= \"\"{{1900}}", "r ".repeat(2_000)),
+        ),
+        ("one word many times", format!("root ::= ({equal})* root?")),
+        ("repetitions in a row", format!("root ::= ({equal}){}", "*".repeat(4_000))),
+        ("deep repetitions", format!("root ::= {depths}{equal}{}", ")*".repeat(50))),
+        (
+            "large lexemes between rules",
+            format!("root ::= {}\nr ::= ({equal})*", "r root | ".repeat(400) + "r"),
+        ),
+        ("large classes", format!("root ::= ([{even}]{{300}} | [{odd}]{{299}})* \"x\"")),
+        ("large classes written out", format!("root ::= {}\nr ::= [{even}]", "r ".repeat(2_000))),
         ("rules that double", format!("root ::= r0\n{}r60 ::= \"a\"", doubling(60))),
         ("rules that double nothing", format!("root ::= r0 \"x\"\n{}r60 ::= \"\"", doubling(60))),
         ("repetitions of repetitions", "root ::= (((\"a\"{2000}){2000}){2000}){2000}".to_owned()),

@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::{__m512, _mm512_fmadd_ps, _mm512_set1_ps, _mm512_setzero_ps};
 
-use super::{KV_BLOCK, KvType, LANES, SPAN};
+use super::{LANES, SPAN};
+use crate::kv::{KV_BLOCK, KvType};
 use crate::x86::{load_f16x16, load_f32_bytes, load_f32x16, store_f32x16};
 
 /// 16 stored values from value `index` on.

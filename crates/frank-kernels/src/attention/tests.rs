@@ -1,6 +1,8 @@
 //! Attention against plain sums in f64, and the same bits whatever computes it.
 
 use super::*;
+use crate::kv::{KvLayerMut, store_kv};
+use half::f16;
 use proptest::prelude::*;
 
 /// A sequence whose keys and values are a function of position, head and component.

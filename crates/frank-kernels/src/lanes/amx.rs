@@ -121,7 +121,7 @@ impl Tiles {
         let whole = a.len() == TILE;
         assert!(whole || a.len() == self.n_last, "rows as configured");
         for (half, to) in to.iter_mut().enumerate() {
-            let weights = &raw const weights.0[4 * half];
+            let weights = weights.0[4 * half..].as_ptr();
             let to = &raw mut *to;
             // The quants are the first part of a block, so this is where the half of the first row stands.
             let a = a.as_ptr().cast::<u8>().wrapping_add(16 * half);

@@ -25,20 +25,32 @@ fn matrices_of_layers_count_and_neither_embedding_nor_norms() {
     assert!(expected > 0 && work(&header).multiply_adds == expected, "{:?}", work(&header));
 }
 
-#[test]
-fn of_experts_those_in_use_count() {
+/// A family that nobody knows, with one matrix of 64 × 64 and one of 64 × 16 for each of `n_expert` experts.
+fn moe(n_expert: u32, n_used: u32) -> ModelHeader {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("moe.gguf");
     let writer = GgufWriter::new("some")
         .value("some.block_count", 3u32)
         .value("some.embedding_length", 64u32)
         .value("some.attention.head_count", 4u32)
-        .value("some.expert_count", 8u32)
-        .value("some.expert_used_count", 2u32)
+        .value("some.expert_count", n_expert)
+        .value("some.expert_used_count", n_used)
         .tensor("blk.0.attn_q.weight", &[64, 64], type_id::F32, vec![0; 4 * 64 * 64])
         .tensor("blk.0.ffn_up_exps.weight", &[64, 16, 8], type_id::F32, vec![0; 4 * 64 * 16 * 8]);
     std::fs::write(&path, writer.to_bytes()).expect("a new file");
-    let header = ModelFile::open(&path).expect("a whole file").header;
+    ModelFile::open(&path).expect("a whole file").header
+}
+
+#[test]
+fn of_experts_those_in_use_count() {
     let multiply_adds = 64 * 64 + 64 * 16 * 2;
-    assert_eq!(work(&header), PromptWork { multiply_adds, attention_multiply_adds: 3 * 2 * 64 });
+    let expected = PromptWork { multiply_adds, attention_multiply_adds: 3 * 2 * 64 };
+    assert_eq!(work(&moe(8, 2)), expected);
+}
+
+#[test]
+fn a_header_that_claims_more_work_than_a_number_holds_is_counted_as_the_most() {
+    let mut header = moe(1, u32::MAX);
+    header.tensors[1].dims = vec![1 << 40, 1 << 20, 1];
+    assert_eq!(work(&header).multiply_adds, u64::MAX);
 }

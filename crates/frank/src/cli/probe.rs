@@ -21,10 +21,12 @@ Examples:
   frank probe --toml > box.toml           the same for `frank fit --machine box.toml`, on this machine or another
   frank probe --drive /mnt/models --json  another drive than that of the store
 
-Takes a few seconds and is disturbed by what else runs. Memory is read by one thread for each CPU that may be used,
-the rate of arithmetic is that of the products of a prompt with Q8_0 weights. A drive is read in blocks of 864 KiB at
-random places, 16 at once, past the page cache, from a file of 512 MiB that has no name and is gone afterwards,
-however the program ends. Rates are medians.";
+Takes a few seconds and is disturbed by what else runs. The rate of arithmetic is that of the products of a prompt
+with Q8_0 weights. A drive is read in blocks of 864 KiB at random places, 16 at once, past the page cache, from a file
+of 512 MiB that has no name and is gone afterwards, however the program ends. Rates are medians.";
+
+/// As many as models are computed with.
+const THREADS_MAX: i64 = 512;
 
 /// How long a drive is read.
 const DRIVE_TIME: Duration = Duration::from_secs(1);
@@ -36,6 +38,11 @@ pub(crate) struct Probe {
     /// A folder on the drive to measure [default: where fetched models are kept]
     #[arg(long, value_name = "FOLDER")]
     drive: Option<PathBuf>,
+
+    /// Threads that read memory and multiply [default: one for each CPU that may be used]
+    #[arg(short = 't', long, value_name = "N", allow_negative_numbers = true,
+        value_parser = clap::value_parser!(u32).range(1..=THREADS_MAX))]
+    threads: Option<u32>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -55,7 +62,8 @@ impl Probe {
         let folder = self.folder()?;
         end_at_interrupt()?;
         let mut machine = this_machine()?;
-        let facts = probe(&mut machine, &folder);
+        let threads = self.threads.map_or_else(frank_os::cpu_count, |n| n as usize);
+        let facts = probe(&mut machine, &folder, threads);
         if let Some(reason) = &facts.drive.not_measured {
             tell(&format!("warning: {} is not measured: {reason}", folder.display()));
         }
@@ -87,10 +95,9 @@ fn store_folder() -> PathBuf {
     store.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Measures this machine, and fills in the rates of `machine`, which describes it.
-fn probe(machine: &mut Machine, folder: &Path) -> Facts {
+/// Measures this machine with so many threads, and fills in the rates of `machine`, which describes it.
+fn probe(machine: &mut Machine, folder: &Path, threads: usize) -> Facts {
     let device = machine.devices.first_mut().expect("this machine has a processor");
-    let threads = frank_os::cpu_count();
     let rates = measure(threads, device.free, None, Effort::LONG);
     device.bandwidth = rates.bandwidth.map(per_second);
     device.arithmetic = rates.arithmetic.map(per_second);
@@ -123,8 +130,23 @@ fn drive_facts(folder: &Path) -> DriveFacts {
             not_measured: None,
         },
         Err(error) => {
-            let not_measured = Some(error.to_string());
+            // With what the system said.
+            let not_measured = Some(format!("{:#}", anyhow::Error::new(error)));
             DriveFacts { path, bandwidth: None, direct: None, block_bytes, depth, not_measured }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_that_is_not_measured_says_what_the_system_said() {
+        let reason = drive_facts(Path::new("/no/such/folder")).not_measured.expect("a reason");
+        assert!(
+            reason.ends_with("/no/such/folder: No such file or directory (os error 2)"),
+            "{reason}"
+        );
     }
 }

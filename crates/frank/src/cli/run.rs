@@ -14,7 +14,7 @@ use clap::Args;
 use clap::builder::RangedI64ValueParser;
 use frank_chat::{ChatTemplate, Conversation, Message, Role};
 use frank_engine::{Engine, EngineOptions, SubmitError};
-use frank_server::sampling_params;
+use frank_server::{default_breakers, sampling_params};
 use frank_telemetry::Metrics;
 
 use self::answer::{Speaker, interrupts, not_submitted, templated};
@@ -171,7 +171,8 @@ impl Run {
 
     /// Loads the model and starts its engine.
     fn speaker(&self, prepared: &Prepared, form: Option<Form>) -> anyhow::Result<Speaker> {
-        let defaults = sampling_defaults(&prepared.file.header.metadata)?;
+        let mut defaults = sampling_defaults(&prepared.file.header.metadata)?;
+        defaults.dry.breakers = default_breakers(&prepared.tokenizer);
         let sampling = sampling_params(&prepared.tokenizer, &defaults, &self.sampling.overrides())
             .map_err(|error| Failure::usage(error.message))?;
         let options = EngineOptions {

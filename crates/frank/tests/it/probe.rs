@@ -107,6 +107,14 @@ fn the_table_names_each_fact() {
 }
 
 #[test]
+fn as_many_threads_measure_as_are_asked_for() {
+    let facts = probe(&["--json", "--drive", IN_MEMORY, "--threads", "1"]).ended(0).json();
+    assert_eq!(facts["memory"]["threads"].as_u64(), Some(1), "{facts}");
+    let lines = probe(&["--threads", "0"]).failed(2);
+    assert!(lines[0].contains("0 is not in 1..=512"), "{lines:?}");
+}
+
+#[test]
 fn a_folder_that_is_none_is_refused() {
     let lines = probe(&["--drive", "/no/such/folder"]).failed(2);
     assert_eq!(lines, ["error: --drive /no/such/folder: there is no such folder"]);

@@ -49,9 +49,13 @@ fn check_count(n: usize) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A key that is no token id is a text.
+/// A key that is no number is a text. A number is a token id even if it is too large for any.
 fn keyed(key: &str) -> BiasTarget {
-    key.parse().map_or_else(|_| BiasTarget::Text(key.to_owned()), BiasTarget::Token)
+    if !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit()) {
+        BiasTarget::Token(key.parse().unwrap_or(u32::MAX))
+    } else {
+        BiasTarget::Text(key.to_owned())
+    }
 }
 
 fn paired(pair: Value, path: String) -> Result<(BiasTarget, Value, String), ApiError> {

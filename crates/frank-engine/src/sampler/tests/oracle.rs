@@ -6,6 +6,7 @@ use rand_chacha::rand_core::SeedableRng;
 use serde_json::Value;
 
 use super::super::candidates::Candidates;
+use super::super::dry::LastBreak;
 use super::super::mirostat;
 use super::super::penalties::TokenCounts;
 use super::super::stages::{self, StageInput};
@@ -75,7 +76,12 @@ fn kept(case: &Value, is_listed: bool) -> Vec<(u32, f64)> {
     } else {
         let mut rng = ChaCha8Rng::seed_from_u64(0);
         let mut counts = TokenCounts::default();
-        let mut input = StageInput { history: &history, counts: &mut counts, rng: &mut rng };
+        let mut input = StageInput {
+            history: &history,
+            counts: &mut counts,
+            last_break: &mut LastBreak::default(),
+            rng: &mut rng,
+        };
         stages::apply(&mut candidates, &params(settings), &mut input);
     }
     let softmax = candidates.softmax();

@@ -124,35 +124,42 @@ impl Running {
         self.restoring.as_ref().map(|restoring| restoring.blocks[restoring.n_arrived])
     }
 
-    /// Notes that the next block is filled, or that it cannot be. Returns how many tokens are found by that.
-    pub(crate) fn note_restored(&mut self, is_filled: bool, kv: &mut KvCache) -> usize {
-        let Some(restoring) = &mut self.restoring else { return 0 };
+    /// Notes that the next block is filled, or that it cannot be.
+    pub(crate) fn note_restored(&mut self, is_filled: bool, kv: &mut KvCache) {
+        let Some(restoring) = &mut self.restoring else { return };
         restoring.n_arrived += usize::from(is_filled);
         let (missing, n_pages) = (restoring.blocks.get(restoring.n_arrived), restoring.n_pages);
         match missing.map(|block| block.page) {
             None => self.end_restoring(n_pages, kv),
-            Some(_) if is_filled => 0,
+            Some(_) if is_filled => {}
             // No page has slid out of a window, so one can go on behind each that is whole.
             Some(page) if self.tables.iter().all(|table| table.first == 0) => {
                 self.end_restoring(page, kv)
             }
-            Some(_) => {
-                self.start_over(kv);
-                0
-            }
+            Some(_) => self.start_over(kv),
         }
     }
 
     /// Goes on behind `n_pages` pages, and lets others do so too.
-    fn end_restoring(&mut self, n_pages: usize, kv: &mut KvCache) -> usize {
+    fn end_restoring(&mut self, n_pages: usize, kv: &mut KvCache) {
         self.restoring = None;
         let n_tokens = (n_pages - self.path.len()) * PAGE_TOKENS;
         self.n_cached += n_tokens;
         self.advance(n_tokens, kv);
+        self.drop_unfilled(n_pages, kv);
         if let Some(&last) = self.path.last() {
             kv.set_checkpoint(last);
         }
-        n_tokens
+    }
+
+    /// Gives back the blocks behind `n_pages` pages, which were to be filled. Were they kept, a page that is found in
+    /// memory later would be taken to lie in them.
+    fn drop_unfilled(&mut self, n_pages: usize, kv: &mut KvCache) {
+        for (group, table) in self.tables.iter_mut().enumerate() {
+            let blocks = (group, &mut kv.groups[group]);
+            kv.pages.release(blocks, &self.path, table, n_pages..table.blocks.len());
+            table.blocks.truncate(n_pages);
+        }
     }
 
     /// Lets go of everything: what its windows would read is not whole. What is in memory is found again.
@@ -165,5 +172,63 @@ impl Running {
         (self.n_computed, self.n_cached) = (0, 0);
         self.end_key = self.root;
         self.note_next_key();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use frank_models::KvGroup;
+
+    use super::*;
+    use crate::scheduler::{Job, Limits, RequestId, RowsOutcome, Scheduler};
+
+    fn scheduler() -> Scheduler {
+        let limits = Limits { n_parallel: 2, n_queue: 2, n_rows_max: 64 };
+        Scheduler::new(limits, &[KvGroup { window: None, n_blocks: 16, block_bytes: 0 }])
+    }
+
+    fn submit(scheduler: &mut Scheduler, prompt: Vec<u32>) -> RequestId {
+        let job = Job { prompt, max_tokens: 10, root: Some(PageKey::root(&[1; 32])) };
+        scheduler.submit(vec![job]).expect("there is room")[0]
+    }
+
+    /// Runs a step in which all rows have `outcome`.
+    fn step(scheduler: &mut Scheduler, outcome: RowsOutcome) {
+        let rows = scheduler.plan();
+        scheduler.complete(&rows, &vec![outcome; rows.len()]);
+    }
+
+    #[test]
+    fn a_page_that_another_computes_while_it_is_missed_on_the_disk_is_read_where_that_one_wrote_it()
+    {
+        let mut scheduler = scheduler();
+        let restored = submit(&mut scheduler, (0..97).collect());
+        scheduler.admit();
+        assert_eq!(scheduler.restore(&|_| true).len(), 1);
+        // A prompt that ends with the page does not wait for it.
+        submit(&mut scheduler, (0..32).collect());
+        scheduler.admit();
+        step(&mut scheduler, RowsOutcome::Token(500));
+        scheduler.note_restored(restored, false);
+        scheduler.plan();
+        let [restored, computed] = scheduler.running() else { panic!("both run") };
+        assert_eq!((restored.n_computed, restored.n_cached), (32, 32));
+        assert_eq!(restored.tables[0].blocks[0], computed.tables[0].blocks[0]);
+    }
+
+    #[test]
+    fn what_is_found_in_memory_and_again_on_the_disk_is_counted_once() {
+        let mut scheduler = scheduler();
+        submit(&mut scheduler, (0..40).collect());
+        scheduler.admit();
+        step(&mut scheduler, RowsOutcome::Ended);
+        let id = submit(&mut scheduler, (0..20).chain(100..145).collect());
+        scheduler.admit();
+        assert_eq!(scheduler.restore(&|_| true)[0].1.len(), 2);
+        scheduler.note_restored(id, true);
+        scheduler.note_restored(id, true);
+        step(&mut scheduler, RowsOutcome::Ended);
+        let totals = scheduler.totals();
+        assert_eq!((totals.n_looked_up, totals.n_found), (40 + 65, 64));
     }
 }

@@ -1,6 +1,6 @@
 //! `frank bench throughput`: how fast a model in this process reads prompts and makes tokens. Never samples one.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -86,7 +86,7 @@ impl Throughput {
         let threads = threads(&self.options);
         let free = this_machine()?.primary().map_or(0, |device| device.free);
         let Rates { bandwidth, .. } =
-            measure(threads, free, self.options.memory_budget, Effort::SHORT);
+            measure(threads, free, self.options.left_to_take(), Effort::SHORT);
         let n_streams = prepared.plan.parallel as usize;
         let (ubatch, n_ctx) = (prepared.plan.ubatch as usize, prepared.plan.ctx_size as usize);
         let model = prepared.load(&self.options, n_streams)?;
@@ -185,7 +185,7 @@ fn step_bytes(needs: &frank_plan::ModelNeeds, test: Test) -> u64 {
 }
 
 /// The last part of a path or reference.
-fn file_name(model: &OsString) -> String {
+fn file_name(model: &OsStr) -> String {
     let text = model.to_string_lossy();
     text.rsplit('/').next().unwrap_or_default().to_owned()
 }

@@ -93,7 +93,7 @@ impl Form {
     /// # Errors
     /// What of the form cannot be kept.
     pub(super) fn constraint(&self) -> Result<Box<dyn Constraint>, GrammarError> {
-        constraint(&self.format, &self.vocabulary)
+        Ok(Box::new(constraint(&self.format, &self.vocabulary)?))
     }
 }
 
