@@ -25,7 +25,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Room for the schemas of real tools, and at most some 20 milliseconds for a mask and 16 MiB for the lexer.
+    /// Room for the schemas of real tools, and at most some 20 milliseconds for a mask and 4 MiB for the lexer.
     fn default() -> Self {
         Self {
             source_bytes: 256 << 10,
@@ -35,7 +35,7 @@ impl Default for Limits {
             symbols: 100_000,
             step_fuel: 200_000,
             step_items: 50_000,
-            lexer_states: 8_000,
+            lexer_states: 2_000,
         }
     }
 }

@@ -13,9 +13,8 @@ use crate::work::prompt_work;
 
 /// Code, stacks, allocator and the HTTP side of a serving process, without the tokenizer.
 ///
-/// Source: peak RSS of `frank serve` less everything else in the plan, see `docs/measurements.md`; 2 MiB of it are a
-/// grammar that an answer is kept to.
-const RUNTIME_BASE_BYTES: u64 = 12 << 20;
+/// Source: peak RSS of `frank serve` less everything else in the plan, see `docs/measurements.md`.
+const RUNTIME_BASE_BYTES: u64 = 10 << 20;
 
 /// Tokenizer, vocabulary and what the header leaves in the allocator, for one token of the vocabulary; 115 bytes of it
 /// are the trie of tokens that the first grammar makes.
@@ -29,8 +28,13 @@ const RUNTIME_TOKEN_BYTES: u64 = 355;
 /// Source: as [`RUNTIME_BASE_BYTES`], with Gemma 3 270M.
 const RUNTIME_SPM_TOKEN_BYTES: u64 = 310;
 
-/// Bytes of logits and of sampling candidates for one token of the vocabulary.
-const OUTPUT_TOKEN_BYTES: u64 = 4 + 8;
+/// Bytes of logits, of sampling candidates and of log probabilities for one token of the vocabulary.
+const OUTPUT_TOKEN_BYTES: u64 = 4 + 8 + 4;
+
+/// The grammar that the answer of a request is kept to, compiled and followed.
+///
+/// Source: growth of `frank serve` under `cargo xtask soak` with four requests at a time, see `docs/measurements.md`.
+const GRAMMAR_BYTES: u64 = 2 << 20;
 
 /// The needs of a model of any family.
 ///
@@ -82,6 +86,7 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput) -> ModelNeeds
 pub(crate) fn output_compute(n_vocab: usize) -> ComputeNeeds {
     ComputeNeeds {
         per_output_row: (n_vocab as u64).saturating_mul(OUTPUT_TOKEN_BYTES),
+        per_request: GRAMMAR_BYTES,
         ..ComputeNeeds::default()
     }
 }

@@ -58,6 +58,8 @@ pub struct ComputeNeeds {
     pub per_row: u64,
     /// For each row whose logits are wanted (one for each parallel request).
     pub per_output_row: u64,
+    /// For each parallel request beside that row.
+    pub per_request: u64,
     /// For each token of context.
     pub per_context_token: u64,
 }

@@ -312,10 +312,11 @@ fn kv_bytes_per_token(state: &[LayerState]) -> u64 {
 }
 
 fn compute_bytes(compute: &ComputeNeeds, settings: Settings) -> u64 {
-    let ComputeNeeds { fixed, per_row, per_output_row, per_context_token } = *compute;
+    let ComputeNeeds { fixed, per_row, per_output_row, per_request, per_context_token } = *compute;
     let terms = [
         (per_row, settings.ubatch),
         (per_output_row, settings.parallel),
+        (per_request, settings.parallel),
         (per_context_token, settings.ctx_size),
     ];
     terms.into_iter().fold(fixed, |sum, (bytes, count)| {
@@ -333,10 +334,11 @@ mod tests {
             fixed: 1,
             per_row: 10,
             per_output_row: 1000,
+            per_request: 1_000_000,
             per_context_token: 100_000,
         };
         let settings =
             Settings { ctx_size: 5, parallel: 3, ubatch: 2, prefix_cache: 0, disk_cache: false };
-        assert_eq!(compute_bytes(&compute, settings), 1 + 20 + 3000 + 500_000);
+        assert_eq!(compute_bytes(&compute, settings), 1 + 20 + 3000 + 3_000_000 + 500_000);
     }
 }

@@ -21,6 +21,7 @@ pub(crate) fn dense_model() -> ModelNeeds {
             fixed: MIB,
             per_row: 8 << 10,
             per_output_row: 192 << 10,
+            per_request: 0,
             per_context_token: 16,
         },
         runtime_bytes: 20 * MIB,

@@ -24,13 +24,14 @@ fn layer() -> impl Strategy<Value = LayerState> {
 }
 
 fn compute() -> impl Strategy<Value = ComputeNeeds> {
-    let needs = |(fixed, per_row, per_output_row, per_context_token)| ComputeNeeds {
+    let needs = |(fixed, per_row, per_output_row, per_request, per_context_token)| ComputeNeeds {
         fixed,
         per_row,
         per_output_row,
+        per_request,
         per_context_token,
     };
-    (bytes(64 * MIB), bytes(64 << 10), bytes(MIB), bytes(64)).prop_map(needs)
+    (bytes(64 * MIB), bytes(64 << 10), bytes(MIB), bytes(4 * MIB), bytes(64)).prop_map(needs)
 }
 
 fn needs() -> impl Strategy<Value = ModelNeeds> {
