@@ -111,20 +111,8 @@ impl CompletionStream {
     }
 
     fn finished(&self, index: u32, reason: FinishReason, totals: Option<Totals>) -> Vec<Frame> {
-        let mut chunks = vec![self.chunk(&json!([choice(index as usize, "", None, Some(reason))]))];
-        if let Some(totals) = totals {
-            if self.usage {
-                let mut chunk = self.chunk(&json!([]));
-                chunk["usage"] = openai::usage(totals.usage);
-                chunks.push(chunk);
-            }
-            if let Some(chunk) = chunks.last_mut() {
-                chunk["timings"] = openai::timings(&totals);
-            }
-        }
-        let mut frames: Vec<Frame> = chunks.iter().map(Frame::json).collect();
-        frames.extend(totals.map(|_| Frame::done()));
-        frames
+        let last = self.chunk(&json!([choice(index as usize, "", None, Some(reason))]));
+        openai::last_frames(last, self.usage.then(|| self.chunk(&json!([]))), totals)
     }
 }
 

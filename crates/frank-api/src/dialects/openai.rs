@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::error::{ApiError, ErrorKind};
 use crate::event::{FinishReason, Totals, Usage};
 use crate::fields::{Fields, wrong_type};
+use crate::reply::Frame;
 use crate::request::{AnswerOptions, Delivery};
 
 /// Tells clients which program and version made an answer.
@@ -219,4 +220,23 @@ pub(super) fn error(error: &ApiError) -> Value {
         | ErrorKind::UnsupportedMediaType => "invalid_request_error",
     };
     json!({"error": {"message": error.message, "type": kind, "param": error.param, "code": error.code}})
+}
+
+/// The frames that end a choice, of which `last` says why. `totals` come with the last choice of a stream and end that
+/// too: then `usage_chunk` follows where it was asked for, a chunk without choices.
+pub(super) fn last_frames(
+    last: Value,
+    usage_chunk: Option<Value>,
+    totals: Option<Totals>,
+) -> Vec<Frame> {
+    let Some(totals) = totals else { return vec![Frame::json(&last)] };
+    let usage_chunk = usage_chunk.map(|mut chunk| {
+        chunk["usage"] = usage(totals.usage);
+        chunk
+    });
+    let mut chunks: Vec<Value> = std::iter::once(last).chain(usage_chunk).collect();
+    if let Some(chunk) = chunks.last_mut() {
+        chunk["timings"] = timings(&totals);
+    }
+    chunks.iter().map(Frame::json).chain([Frame::done()]).collect()
 }

@@ -203,20 +203,7 @@ impl ChatStream {
 
     fn finished(&self, choice: u32, reason: FinishReason, totals: Option<Totals>) -> Vec<Frame> {
         let last = self.one(choice, &json!({}), &Value::Null, Some(reason));
-        let mut chunks = vec![last];
-        if let Some(totals) = totals {
-            if self.usage {
-                let mut chunk = self.chunk(&json!([]));
-                chunk["usage"] = openai::usage(totals.usage);
-                chunks.push(chunk);
-            }
-            if let Some(chunk) = chunks.last_mut() {
-                chunk["timings"] = openai::timings(&totals);
-            }
-        }
-        let mut frames: Vec<Frame> = chunks.iter().map(Frame::json).collect();
-        frames.extend(totals.map(|_| Frame::done()));
-        frames
+        openai::last_frames(last, self.usage.then(|| self.chunk(&json!([]))), totals)
     }
 
     fn delta(&self, delta: &Delta) -> Frame {

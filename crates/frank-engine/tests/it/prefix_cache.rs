@@ -1,14 +1,12 @@
 //! What a request finds of earlier ones, and that its answer is the same with it.
 
-use std::time::{Duration, Instant};
-
 use frank_engine::{
     CacheScope, Engine, EngineEvent, EngineOptions, Generation, Request, SamplingParams,
 };
 use frank_models::KvGroup;
 use frank_telemetry::Metrics;
 
-use crate::script::{Controls, RECALL, Script, group};
+use crate::script::{Controls, RECALL, Script, group, wait_until};
 
 const OPTIONS: EngineOptions =
     EngineOptions { n_ctx: 512, n_parallel: 4, n_queue: 8, prefix_cache: true };
@@ -67,14 +65,6 @@ fn ask(engine: &Engine, prompt: &[u32], max_tokens: usize) -> (usize, Vec<u32>) 
 /// The answer of an engine that knows nothing yet.
 fn alone(groups: Vec<KvGroup>, prompt: &[u32], max_tokens: usize) -> Vec<u32> {
     ask(&start(groups, false).0, prompt, max_tokens).1
-}
-
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what} did not happen");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

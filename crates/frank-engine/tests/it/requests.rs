@@ -1,7 +1,5 @@
 //! Requests from submission to their last event.
 
-use std::time::{Duration, Instant};
-
 use frank_engine::{
     Engine, EngineEvent, EngineOptions, FinishReason, Generation, Health, Request, SamplingParams,
     SubmitError, Token, Usage,
@@ -9,7 +7,7 @@ use frank_engine::{
 use frank_models::{Batch, KvGroup, Model};
 use frank_telemetry::Metrics;
 
-use crate::script::{N_VOCAB, POISON, Script, group};
+use crate::script::{N_VOCAB, POISON, Script, group, wait_until};
 
 const OPTIONS: EngineOptions =
     EngineOptions { n_ctx: 64, n_parallel: 4, n_queue: 2, prefix_cache: true };
@@ -48,15 +46,6 @@ fn tokens(n: std::ops::Range<u32>) -> Vec<EngineEvent> {
 
 fn finished(reason: FinishReason, prompt_tokens: usize, completion_tokens: usize) -> EngineEvent {
     EngineEvent::Finished(reason, Usage { prompt_tokens, cached_tokens: 0, completion_tokens })
-}
-
-/// Waits for what another thread is about to do; a minute means that it will not.
-fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < Duration::from_secs(60), "{what} did not happen");
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use frank_models::{Batch, KvGroup, Model};
 
@@ -174,5 +175,14 @@ impl Model for Script {
             };
             logits[next] = 50.0;
         }
+    }
+}
+
+/// Waits for what another thread is about to do; a minute means that it will not.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(60), "{what} did not happen");
+        std::thread::yield_now();
     }
 }
