@@ -94,9 +94,10 @@ fn compute_needs(shape: &Shape, ropes: &[RopeShape]) -> ComputeNeeds {
     let row = Scratch::row_bytes(scratch_widths(shape))
         + Activations::row_bytes(n_in_max(shape))
         + angles;
+    let output = needs::output_compute(shape.n_vocab);
     // The scratch is one buffer of whole huge pages.
-    let fixed = HUGE_PAGE_BYTES;
-    ComputeNeeds { fixed, per_row: row as u64, ..needs::output_compute(shape.n_vocab) }
+    let fixed = output.fixed.saturating_add(HUGE_PAGE_BYTES);
+    ComputeNeeds { fixed, per_row: row as u64, ..output }
 }
 
 /// Widths of the step's scratch: hidden, normed, q, k, v, mixed, delta, gate, up.

@@ -13,29 +13,32 @@ use crate::work::prompt_work;
 
 /// Code, stacks, allocator and the HTTP side of a serving process, without the tokenizer.
 ///
-/// Source: peak RSS of `frank serve` less everything else in the plan, see `docs/measurements.md`; 1 MiB of it is
-/// the grammar of a request that waits.
-const RUNTIME_BASE_BYTES: u64 = 11 << 20;
+/// Source: peak RSS of `frank serve` less everything else in the plan, see `docs/measurements.md`.
+const RUNTIME_BASE_BYTES: u64 = 9 << 20;
 
 /// Tokenizer, vocabulary and what the header leaves in the allocator, for one token of the vocabulary; 115 bytes of it
 /// are the trie of tokens that the first grammar makes.
 ///
 /// Source: as [`RUNTIME_BASE_BYTES`].
-const RUNTIME_TOKEN_BYTES: u64 = 398;
+const RUNTIME_TOKEN_BYTES: u64 = 284;
 
 /// As [`RUNTIME_TOKEN_BYTES`] for a SentencePiece vocabulary, which has scores in the place of merges; 190 bytes
 /// are the trie, whose tokens are longer.
 ///
 /// Source: as [`RUNTIME_BASE_BYTES`], with Gemma 3 270M.
-const RUNTIME_SPM_TOKEN_BYTES: u64 = 318;
+const RUNTIME_SPM_TOKEN_BYTES: u64 = 266;
 
-/// Bytes of logits, of sampling candidates and of log probabilities for one token of the vocabulary.
-const OUTPUT_TOKEN_BYTES: u64 = 4 + 8 + 4;
+/// Bytes of logits for one token of the vocabulary.
+const LOGIT_BYTES: u64 = 4;
+
+/// Bytes of sampling candidates and of log probabilities for one token of the vocabulary, of the one answer at a time
+/// that is sampled.
+const SAMPLING_TOKEN_BYTES: u64 = 8 + 4;
 
 /// The grammar that the answer of a request is kept to, compiled and followed.
 ///
 /// Source: growth of `frank serve` under `cargo xtask soak` with four requests at a time, see `docs/measurements.md`.
-const GRAMMAR_BYTES: u64 = 7 << 18;
+const GRAMMAR_BYTES: u64 = 1 << 19;
 
 /// The needs of a model of any family.
 ///
@@ -82,11 +85,12 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput) -> ModelNeeds
     }
 }
 
-/// Scratch of the output side: a row of logits and of sampling candidates for each parallel request; saturates,
-/// since a header alone may claim any vocabulary.
+/// Scratch of the output side: a row of logits for each parallel request, and the candidates of one; saturates, since a
+/// header alone may claim any vocabulary.
 pub(crate) fn output_compute(n_vocab: usize) -> ComputeNeeds {
     ComputeNeeds {
-        per_output_row: (n_vocab as u64).saturating_mul(OUTPUT_TOKEN_BYTES),
+        fixed: (n_vocab as u64).saturating_mul(SAMPLING_TOKEN_BYTES),
+        per_output_row: (n_vocab as u64).saturating_mul(LOGIT_BYTES),
         per_request: GRAMMAR_BYTES,
         ..ComputeNeeds::default()
     }

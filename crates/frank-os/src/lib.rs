@@ -1,7 +1,7 @@
 //! The operating system behind safe functions: memory, files, /proc, cgroups. Never policy, retries or logging.
 #![expect(
     unsafe_code,
-    reason = "mmap, madvise, sched_getaffinity, statvfs, fcntl, posix_fadvise and arch_prctl have no safe form in the standard library"
+    reason = "mmap, madvise, mallopt, sched_getaffinity, statvfs, fcntl, posix_fadvise and arch_prctl have no safe form in the standard library"
 )]
 
 mod amx;
@@ -10,6 +10,7 @@ mod cpu;
 mod data_file;
 mod disk;
 mod error;
+mod heap;
 mod host;
 mod meminfo;
 mod memory;
@@ -23,6 +24,7 @@ pub use cpu::cpu_count;
 pub use data_file::DataFile;
 pub use disk::{free_disk, is_in_memory};
 pub use error::OsError;
+pub use heap::share_one_arena;
 pub use host::host_name;
 pub use meminfo::{HostMemory, host_memory};
 pub use memory::{AnonBuffer, HUGE_PAGE_BYTES, PAGE_BYTES};

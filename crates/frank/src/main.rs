@@ -15,6 +15,7 @@ mod serving;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    frank_os::share_one_arena();
     match cli::run(std::env::args_os()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report::failed(&error),

@@ -46,12 +46,12 @@ fn check(model: &Path, options: &[&str]) {
         }
     });
     let peak = endpoint.peak_bytes();
-    let is_near = peak <= planned && (planned - peak) * 20 <= planned;
+    let is_near = peak <= planned && (planned - peak) * 100 <= planned * 3;
     assert!(is_near, "{} {options:?}: planned {planned}, peak {peak}", model.display());
 }
 
 #[test]
-fn the_peak_of_served_requests_is_below_the_plan_by_5_percent_at_most() {
+fn the_peak_of_served_requests_is_below_the_plan_by_3_percent_at_most() {
     let model = &assets::smollm2();
     for ctx_size in ["512", "2048", "8192"] {
         check(model, &["--ctx-size", ctx_size]);
@@ -62,7 +62,7 @@ fn the_peak_of_served_requests_is_below_the_plan_by_5_percent_at_most() {
 }
 
 #[test]
-fn the_peak_is_below_the_plan_by_5_percent_at_most_for_other_families_and_vocabularies() {
+fn the_peak_is_below_the_plan_by_3_percent_at_most_for_other_families_and_vocabularies() {
     for model in [assets::gemma3(), assets::qwen2()].into_iter().flatten() {
         check(&model, &["--ctx-size", "512", "--parallel", "1"]);
         check(&model, &["--ctx-size", "2048"]);
