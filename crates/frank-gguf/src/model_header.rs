@@ -21,7 +21,7 @@ pub struct PartHeader {
     pub version: u32,
 }
 
-/// A whole model: the metadata of its first part and the tensors of all parts.
+/// A model: the metadata of its first part and the tensors of all parts that were given.
 #[derive(Debug, Clone)]
 pub struct ModelHeader {
     /// Metadata of the first part, which alone has the model's keys.
@@ -30,6 +30,8 @@ pub struct ModelHeader {
     pub tensors: Vec<TensorInfo>,
     /// The parts by `split.no`; [`TensorInfo::part`] is an index into this.
     pub parts: Vec<PartHeader>,
+    /// Tensors of parts that were not given, see [`ModelHeader::merge_found`]. Their number is all that is known.
+    pub n_tensors_missing: u64,
     by_name: HashMap<String, usize>,
     stored_bytes: Vec<u64>,
 }
@@ -44,23 +46,62 @@ impl ModelHeader {
     /// [`GgufError`] when parts are missing (all are listed), given twice, or disagree with each other.
     pub fn merge(parts: Vec<(Header, u64)>) -> Result<ModelHeader, GgufError> {
         let parts = sort_parts(parts)?;
-        let n_tensors: u64 = parts.iter().map(|part| part.header.tensors.len() as u64).sum();
-        for part in &parts {
-            if part.split.tensors_count != n_tensors {
-                let want = part.split.tensors_count;
-                return Err(GgufError::SplitTensors {
-                    part: part.split.no + 1,
-                    want,
-                    got: n_tensors,
-                });
-            }
+        if parts.len() < usize::from(parts[0].split.count) {
+            return Err(missing_parts(&parts));
         }
+        let n_tensors = n_tensors(&parts);
+        match parts.iter().find(|part| part.split.tensors_count != n_tensors) {
+            Some(part) => Err(wrong_count(part, n_tensors)),
+            None => Self::of_sorted(parts),
+        }
+    }
+
+    /// As [`ModelHeader::merge`], of the parts that are there: the first, which has the model's keys, and any others.
+    ///
+    /// # Errors
+    /// As [`ModelHeader::merge`], but for missing parts only when the first is one of them.
+    pub fn merge_found(parts: Vec<(Header, u64)>) -> Result<ModelHeader, GgufError> {
+        let parts = sort_parts(parts)?;
+        if parts[0].split.no != 0 {
+            return Err(missing_parts(&parts));
+        }
+        let n_tensors = n_tensors(&parts);
+        let is_whole = parts.len() == usize::from(parts[0].split.count);
+        let wrong = |part: &&Part| {
+            let want = part.split.tensors_count;
+            if is_whole { want != n_tensors } else { want < n_tensors }
+        };
+        if let Some(part) = parts.iter().find(wrong) {
+            return Err(wrong_count(part, n_tensors));
+        }
+        let n_tensors_missing = parts[0].split.tensors_count - n_tensors;
+        Ok(Self { n_tensors_missing, ..Self::of_sorted(parts)? })
+    }
+
+    /// The same model with tensors that no given part lists, each with the bytes that it is assumed to take in a file.
+    ///
+    /// # Errors
+    /// [`GgufError::DuplicateTensor`] when one of them is there already.
+    pub fn with_assumed(
+        &self,
+        tensors: impl IntoIterator<Item = (TensorInfo, u64)>,
+    ) -> Result<ModelHeader, GgufError> {
+        let mut model = self.clone();
+        for (tensor, bytes) in tensors {
+            model.push_tensor(tensor)?;
+            model.stored_bytes.push(bytes);
+        }
+        Ok(model)
+    }
+
+    fn of_sorted(parts: Vec<Part>) -> Result<ModelHeader, GgufError> {
         let stored_bytes =
             parts.iter().flat_map(|part| stored_bytes(&part.header, part.file_bytes)).collect();
         let mut model = ModelHeader {
             metadata: Metadata::default(),
             tensors: Vec::new(),
             parts: Vec::new(),
+            n_tensors_missing: 0,
             by_name: HashMap::new(),
             stored_bytes,
         };
@@ -125,7 +166,15 @@ struct Part {
     split: SplitInfo,
 }
 
-/// The parts in the order of `split.no`, each of them exactly once.
+fn n_tensors(parts: &[Part]) -> u64 {
+    parts.iter().map(|part| part.header.tensors.len() as u64).sum()
+}
+
+fn wrong_count(part: &Part, got: u64) -> GgufError {
+    GgufError::SplitTensors { part: part.split.no + 1, want: part.split.tensors_count, got }
+}
+
+/// The parts in the order of `split.no`, each at most once. There is at least one.
 fn sort_parts(given: Vec<(Header, u64)>) -> Result<Vec<Part>, GgufError> {
     let mut parts = Vec::with_capacity(given.len());
     for (header, file_bytes) in given {
@@ -145,13 +194,11 @@ fn sort_parts(given: Vec<(Header, u64)>) -> Result<Vec<Part>, GgufError> {
             return Err(GgufError::DuplicatePart { part: pair[0].split.no + 1, count });
         }
     }
-    if parts.len() < usize::from(count) {
-        return Err(missing_parts(&parts, count));
-    }
     Ok(parts)
 }
 
-fn missing_parts(parts: &[Part], count: u16) -> GgufError {
+fn missing_parts(parts: &[Part]) -> GgufError {
+    let count = parts[0].split.count;
     if let [only] = parts
         && let Some(extra) = bytes_after_data(only)
     {

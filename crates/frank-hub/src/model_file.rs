@@ -4,20 +4,22 @@ mod parts;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use frank_gguf::{GgufError, ModelHeader, TensorInfo};
 use frank_os::{DataFile, OsError};
 
 use crate::fetch::FailureKind;
-use parts::{Part, find_all};
+use parts::{Found, Part, find_all};
 
 /// The open files of a model and the one header that they make together.
 #[derive(Debug)]
 pub struct ModelFile {
     /// Metadata of the first part and the tensors of all parts.
     pub header: ModelHeader,
-    files: Vec<DataFile>,
+    files: Vec<Arc<DataFile>>,
     paths: Vec<PathBuf>,
+    missing: Vec<String>,
 }
 
 /// Why a model file cannot be used.
@@ -159,28 +161,38 @@ impl ModelFile {
     /// # Errors
     /// [`OpenError`] names the file, and the tensor or the parts at fault.
     pub fn open(path: &Path) -> Result<ModelFile, OpenError> {
-        let parts = find_all(path)?;
-        parts.iter().try_for_each(Part::check_data)?;
-        ModelFile::of(path, parts)
+        let found = find_all(path)?;
+        found.check_all()?;
+        found.parts.iter().try_for_each(Part::check_data)?;
+        ModelFile::of(path, found)
     }
 
-    /// Opens a model for planning: files that are sparse, or cut off behind the header, are welcome.
+    /// Opens a model for planning: files that are sparse, or cut off behind the header, are welcome, and so are models of
+    /// which parts are missing, as long as the first is there.
     /// # Errors
     /// [`OpenError`], but never for missing data.
     pub fn open_header(path: &Path) -> Result<ModelFile, OpenError> {
-        ModelFile::of(path, find_all(path)?)
+        let found = find_all(path)?;
+        if !found.has_first() {
+            found.check_all()?;
+        }
+        ModelFile::of(path, found)
     }
 
-    fn of(path: &Path, parts: Vec<Part>) -> Result<ModelFile, OpenError> {
+    fn of(path: &Path, Found { parts, missing, .. }: Found) -> Result<ModelFile, OpenError> {
         let (mut headers, mut files, mut paths) = (Vec::new(), Vec::new(), Vec::new());
         for Part { path, file, header, .. } in parts {
             headers.push((header, file.len()));
-            files.push(file);
+            files.push(Arc::new(file));
             paths.push(path);
         }
-        let merged = ModelHeader::merge(headers);
+        let merged = if missing.is_empty() {
+            ModelHeader::merge(headers)
+        } else {
+            ModelHeader::merge_found(headers)
+        };
         let header = merged.map_err(|source| OpenError::Parts { path: path.to_owned(), source })?;
-        Ok(ModelFile { header, files, paths })
+        Ok(ModelFile { header, files, paths, missing })
     }
 
     /// Fills `buf` with the bytes of `tensor` from `offset` on.
@@ -195,6 +207,16 @@ impl ModelFile {
         }
         let start = self.header.parts[tensor.part].data_start.saturating_add(tensor.offset);
         Ok(self.files[tensor.part].read_at(start.saturating_add(offset), buf)?)
+    }
+
+    /// The open files in part order, for whoever reads on after the model was loaded.
+    pub fn data_files(&self) -> Vec<Arc<DataFile>> {
+        self.files.clone()
+    }
+
+    /// Names of the parts that were not found, or their numbers where the names cannot be known.
+    pub fn missing_parts(&self) -> &[String] {
+        &self.missing
     }
 
     /// The files in part order. There is at least one.

@@ -1,5 +1,7 @@
 //! Rows of activations in the 8-bit blocks that products with interleaved weights read.
 
+use std::ops::Range;
+
 use crate::cpu::{Isa, for_each_isa};
 use crate::disjoint::Disjoint;
 use crate::pool::Pool;
@@ -7,38 +9,38 @@ use crate::pool::Pool;
 /// Values of a block, of quantized activations and of the weights that are multiplied with them.
 pub(crate) const QUANT_BLOCK: usize = 32;
 
-/// Rows that a task quantizes.
+/// Rows of a tile.
+pub(crate) const TILE: usize = 16;
+
+/// Rows that a task quantizes, about.
 const TASK_ROWS: usize = 16;
 
-/// How the blocks of several rows follow each other.
+/// How the blocks of the rows of a piece follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// Row after row.
+    /// `[n_rows, n_blocks]`: row after row.
     Rows,
-    /// `[n_blocks, 16]` for each 16 rows, and for the rest `[n_blocks, n_rest]`: what tile registers load.
+    /// `[n_blocks, n_rows]`: what tile registers load.
     Tiles,
 }
 
-/// Rows of a tile.
-pub(crate) const TILE: usize = 16;
+/// Consecutive rows, as many as a tile has or fewer, and the order of their blocks.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) rows: Range<usize>,
+    pub(crate) order: Order,
+}
 
 /// Rows of activations, `[n_rows, n_in]`, in 8 bits: scratch of a product.
 ///
 /// A block of 32 values is stored as `q = round(x * (127 / max|x|))`, ties to even, with the scale `max|x| / 127`.
-/// A row's blocks depend on that row alone, so a row computes the same whatever its batch mates are.
-#[derive(Debug)]
+/// A row's blocks depend on that row alone, so a row computes the same whatever its batch mates are. Pieces of rows have
+/// their blocks in the place of these rows, each piece in its own order.
+#[derive(Debug, Default)]
 pub struct Activations {
-    n_rows: usize,
     n_in: usize,
-    order: Order,
     /// A block for each row and each of its blocks.
     blocks: Vec<QuantBlock>,
-}
-
-impl Default for Activations {
-    fn default() -> Self {
-        Self { n_rows: 0, n_in: 0, order: Order::Rows, blocks: Vec::new() }
-    }
 }
 
 /// 32 quantized activations, with what dot products want to know of them. Aligned so that of four blocks in a row one
@@ -78,7 +80,7 @@ impl Activations {
         let n_blocks = n_rows * n_in.div_ceil(QUANT_BLOCK);
         // Written and not only reserved: the pages are touched now and not in the first request.
         let touched = QuantBlock { scale: 1.0, ..QuantBlock::default() };
-        Self { n_rows, n_in, order: Order::Rows, blocks: vec![touched; n_blocks] }
+        Self { n_in, blocks: vec![touched; n_blocks] }
     }
 
     /// Bytes that [`Activations::with_capacity`] takes for one row.
@@ -87,77 +89,67 @@ impl Activations {
         n_in.div_ceil(QUANT_BLOCK) * size_of::<QuantBlock>()
     }
 
-    /// Quantizes `x`, `[n_rows, n_in]`, with all threads of `pool`, and lays the blocks out in `order`.
+    /// Quantizes the rows of `pieces`, which ascend without overlap, of `x`, `[n_rows, n_in]`, with all threads of `pool`.
+    /// What stands in the place of other rows is not specified.
     ///
     /// # Panics
-    /// When `x` is not whole rows.
+    /// When `x` is not whole rows, or a piece has other rows.
     pub(crate) fn quantize(
         &mut self,
         isa: Isa,
         pool: &mut Pool,
         x: &[f32],
         n_in: usize,
-        order: Order,
+        pieces: &(impl Iterator<Item = Piece> + Clone + Sync),
     ) {
         assert!(
             n_in > 0 && x.len().is_multiple_of(n_in),
             "{} values are no rows of {n_in}",
             x.len()
         );
-        let n_blocks = n_in.div_ceil(QUANT_BLOCK);
         self.n_in = n_in;
-        self.n_rows = x.len() / n_in;
-        self.order = order;
-        self.blocks.resize(self.n_rows * n_blocks, QuantBlock::default());
-        let n_tasks = self.n_rows.div_ceil(TASK_ROWS);
+        let n_blocks = self.n_blocks();
+        self.blocks.resize(x.len() / n_in * n_blocks, QuantBlock::default());
+        let (mut n_pieces, mut n_rows) = (0, 0);
+        for piece in pieces.clone() {
+            n_pieces += 1;
+            n_rows += piece.rows.len();
+        }
+        let n_tasks = n_rows.div_ceil(TASK_ROWS);
         let blocks = Disjoint::new(&mut self.blocks);
         pool.run(n_tasks, &|task| {
-            let x = &x[task * TASK_ROWS * n_in..];
-            let x = &x[..x.len().min(TASK_ROWS * n_in)];
-            let n_rows = x.len() / n_in;
-            // SAFETY: the blocks of these rows lie together in both orders, and no other task has these rows.
-            let blocks =
-                unsafe { blocks.range_mut(task * TASK_ROWS * n_blocks, n_rows * n_blocks) };
-            for (i, x) in x.chunks_exact(n_in).enumerate() {
-                match order {
-                    Order::Rows => quantize_row(isa, x, &mut blocks[i * n_blocks..], 1),
-                    Order::Tiles => quantize_row(isa, x, &mut blocks[i..], n_rows),
+            let (first, end) = (task * n_pieces / n_tasks, (task + 1) * n_pieces / n_tasks);
+            for Piece { rows, order } in pieces.clone().skip(first).take(end - first) {
+                let x = &x[rows.start * n_in..rows.end * n_in];
+                // SAFETY: the blocks of these rows lie together in both orders, and no other piece has these rows.
+                let blocks =
+                    unsafe { blocks.range_mut(rows.start * n_blocks, rows.len() * n_blocks) };
+                for (i, x) in x.chunks_exact(n_in).enumerate() {
+                    match order {
+                        Order::Rows => quantize_row(isa, x, &mut blocks[i * n_blocks..], 1),
+                        Order::Tiles => quantize_row(isa, x, &mut blocks[i..], rows.len()),
+                    }
                 }
             }
         });
     }
 
     /// Blocks of a row.
-    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
     pub(crate) fn n_blocks(&self) -> usize {
         self.n_in.div_ceil(QUANT_BLOCK)
     }
 
-    /// The blocks of one row.
-    ///
-    /// # Panics
-    /// When the blocks are in tiles.
+    /// The blocks of one row, which is in a piece with the order of rows.
     pub(crate) fn row(&self, row: usize) -> &[QuantBlock] {
-        assert_eq!(self.order, Order::Rows, "the blocks of a row lie together");
-        let n_blocks = self.n_in.div_ceil(QUANT_BLOCK);
-        &self.blocks[row * n_blocks..(row + 1) * n_blocks]
+        self.piece(row..row + 1)
     }
 
-    /// The blocks of the rows from `first_row` on that are in one tile, `[n_blocks, n_tile_rows]`.
-    ///
-    /// # Panics
-    /// When the blocks are not in tiles, or no tile begins at that row.
-    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
-    pub(crate) fn tile(&self, first_row: usize) -> &[QuantBlock] {
-        assert!(self.order == Order::Tiles && first_row.is_multiple_of(TILE), "row {first_row}");
-        let n_blocks = self.n_in.div_ceil(QUANT_BLOCK);
-        let n_rows = TILE.min(self.n_rows - first_row);
-        &self.blocks[first_row * n_blocks..][..n_rows * n_blocks]
+    /// The blocks of the rows of a piece in its order.
+    pub(crate) fn piece(&self, rows: Range<usize>) -> &[QuantBlock] {
+        let n_blocks = self.n_blocks();
+        &self.blocks[rows.start * n_blocks..rows.end * n_blocks]
     }
 }
-
-/// A task has whole tiles.
-const _: () = assert!(TASK_ROWS == TILE);
 
 for_each_isa! {
     /// Quantizes one row to every `stride`-th of `blocks`, the last block padded with zeros.
@@ -207,7 +199,8 @@ mod tests {
 
     fn quantized(isa: Isa, x: &[f32]) -> Activations {
         let mut activations = Activations::default();
-        activations.quantize(isa, &mut Pool::new(1), x, x.len(), Order::Rows);
+        let row = std::iter::once(Piece { rows: 0..1, order: Order::Rows });
+        activations.quantize(isa, &mut Pool::new(1), x, x.len(), &row);
         activations
     }
 
@@ -231,20 +224,43 @@ mod tests {
     }
 
     #[test]
-    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
     fn tiles_hold_the_same_blocks_as_rows() {
         let (n_in, n_rows) = (70, 37);
         let x: Vec<f32> = (0..n_in * n_rows).map(|i| (i as f32 * 0.7).sin()).collect();
         let in_order = |order, n_threads| {
+            let pieces = (0..n_rows).step_by(TILE);
+            let pieces = pieces.map(|row| Piece { rows: row..n_rows.min(row + TILE), order });
             let mut activations = Activations::default();
-            activations.quantize(Isa::Avx512Vnni, &mut Pool::new(n_threads), &x, n_in, order);
+            activations.quantize(Isa::Amx, &mut Pool::new(n_threads), &x, n_in, &pieces);
             activations
         };
         let (rows, tiles) = (in_order(Order::Rows, 1), in_order(Order::Tiles, 2));
         for first_row in (0..n_rows).step_by(TILE) {
             let height = TILE.min(n_rows - first_row);
-            for (i, block) in tiles.tile(first_row).iter().enumerate() {
+            let tile = tiles.piece(first_row..first_row + height);
+            for (i, block) in tile.iter().enumerate() {
                 assert_eq!(block, &rows.row(first_row + i % height)[i / height], "{first_row} {i}");
+            }
+        }
+    }
+
+    #[test]
+    fn pieces_have_their_own_orders_and_leave_rows_out() {
+        let n_in = 64;
+        let x: Vec<f32> = (0..n_in * 9).map(|i| (i as f32 * 0.7).sin()).collect();
+        let pieces = [(1..3, Order::Tiles), (3..4, Order::Rows), (6..9, Order::Tiles)];
+        let mut activations = Activations::default();
+        let each = pieces.iter().map(|(rows, order)| Piece { rows: rows.clone(), order: *order });
+        activations.quantize(Isa::Scalar, &mut Pool::new(2), &x, n_in, &each);
+        for (rows, order) in pieces {
+            for (i, row) in rows.clone().enumerate() {
+                let alone = quantized(Isa::Scalar, &x[row * n_in..][..n_in]);
+                let piece = activations.piece(rows.clone());
+                let (first, second) = match order {
+                    Order::Rows => (2 * i, 2 * i + 1),
+                    Order::Tiles => (i, rows.len() + i),
+                };
+                assert_eq!([piece[first], piece[second]], alone.row(0), "row {row}");
             }
         }
     }

@@ -20,6 +20,13 @@ impl<'a, T> Disjoint<'a, T> {
         Self { start: slice.as_mut_ptr(), len: slice.len(), slice: PhantomData }
     }
 
+    /// Where the value at `index` is, to be named and not used: nothing is checked.
+    #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
+    #[inline(always)]
+    pub(crate) fn address(&self, index: usize) -> *const T {
+        self.start.wrapping_add(index)
+    }
+
     /// The range `start .. start + len`.
     ///
     /// # Safety

@@ -1,12 +1,16 @@
 //! RMS norm, gated activations, soft cap, biases and sums over rows: the work between matrix products. Threads share
 //! rows or values, never a sum.
 
+mod experts;
+
 use std::ops::Range;
 
 use crate::cpu::{for_each_isa, isa};
 use crate::disjoint::Disjoint;
 use crate::exp::{exp, tanh};
 use crate::pool::Pool;
+
+pub use experts::{gather_rows, scale_rows, sigmoid, softmax_rows, swiglu_clamped, weighted_sum};
 
 /// Values of a task: so many that starting another thread takes less time than they do.
 const TASK_VALUES: usize = 1 << 13;

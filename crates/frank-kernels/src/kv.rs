@@ -2,7 +2,7 @@
 //! block holds what.
 //!
 //! A block holds [`KV_BLOCK`] positions: keys as `[n_head_kv, head_dim, KV_BLOCK]`, so that a register holds one
-//! component of 16 positions, and values as `[n_head_kv, KV_BLOCK, head_dim]`.
+//! component of 16 positions, and values as `[n_head_kv, KV_BLOCK, value_dim]`.
 
 use frank_gguf::quant::f16_to_f32;
 use half::f16;
@@ -58,7 +58,8 @@ pub struct KvLayerMut<'a> {
     pub v_type: KvType,
 }
 
-/// Writes one row's keys and values, `[n_head_kv, head_dim]` each, to `position` of the sequence with `table`.
+/// Writes one row's keys, `[n_head_kv, head_dim]`, and values, `[n_head_kv, value_dim]`, to `position` of the sequence
+/// with `table`.
 ///
 /// # Panics
 /// When the table has no block for the position or a length does not fit.
@@ -70,21 +71,15 @@ pub fn store_kv(
     k: &[f32],
     v: &[f32],
 ) {
-    let row = shape.n_head_kv * shape.head_dim;
-    assert!(
-        k.len() == row && v.len() == row,
-        "{} keys and {} values, {row} of each expected",
-        k.len(),
-        v.len()
-    );
+    let AttentionShape { n_head_kv, head_dim, value_dim, .. } = *shape;
+    assert_eq!(k.len(), n_head_kv * head_dim, "keys for {shape:?}");
+    assert_eq!(v.len(), n_head_kv * value_dim, "values for {shape:?}");
     let position = position as usize;
     let (block, slot) = (table[position / KV_BLOCK] as usize, position % KV_BLOCK);
-    let first = block * shape.block_values();
-    let heads = k.chunks_exact(shape.head_dim).zip(v.chunks_exact(shape.head_dim));
-    for (head, (k, v)) in heads.enumerate() {
-        let head_first = first + head * shape.head_block_values();
-        store(kv.k_type, kv.k, head_first + slot, KV_BLOCK, k);
-        store(kv.v_type, kv.v, head_first + slot * shape.head_dim, 1, v);
+    let heads = k.chunks_exact(head_dim).zip(v.chunks_exact(value_dim));
+    for (head, (k, v)) in (block * n_head_kv..).zip(heads) {
+        store(kv.k_type, kv.k, head * head_dim * KV_BLOCK + slot, KV_BLOCK, k);
+        store(kv.v_type, kv.v, (head * KV_BLOCK + slot) * value_dim, 1, v);
     }
 }
 

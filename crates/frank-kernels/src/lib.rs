@@ -15,6 +15,7 @@ mod cpu;
 mod disjoint;
 mod elementwise;
 mod exp;
+mod heads;
 mod kv;
 mod lanes;
 mod matmul;
@@ -30,10 +31,12 @@ pub use activations::Activations;
 pub use attention::{AttentionShape, Queries, attention};
 pub use cpu::Isa;
 pub use elementwise::{
-    add, add_bias, gelu_tanh_mul, rms_norm, rms_norm_in_place, scale, silu_mul, soft_cap,
+    add, add_bias, gather_rows, gelu_tanh_mul, rms_norm, rms_norm_in_place, scale, scale_rows,
+    sigmoid, silu_mul, soft_cap, softmax_rows, swiglu_clamped, weighted_sum,
 };
+pub use heads::{HeadLayout, copy_heads};
 pub use kv::{KvLayer, KvLayerMut, KvType, store_kv};
-pub use matmul::{Product, matmul};
+pub use matmul::{GroupedProduct, Product, RowGroup, matmul, matmul_grouped};
 pub use matrix::{Matrix, MatrixShape, PackError};
 pub use measure::{SyntheticProduct, read_bandwidth};
 pub use pool::Pool;

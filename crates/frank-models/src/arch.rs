@@ -1,13 +1,19 @@
 //! The table of model families. A new one is a file under `arch/` and a line in [`ARCHS`].
 
+mod deepseek2;
 mod gemma3;
+mod glm4moe;
+mod gpt_oss;
 mod llama;
+mod olmoe;
 mod qwen2;
+mod qwen2moe;
 mod qwen3;
+mod qwen3moe;
 
 use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
-use frank_plan::ModelNeeds;
+use frank_plan::{ExpertTiers, ModelNeeds};
 
 use crate::error::{ArchError, LoadError};
 use crate::kv::KvTypes;
@@ -28,7 +34,18 @@ pub struct Arch {
 type Load = fn(&ModelFile, &LoadOptions) -> Result<Box<dyn Model>, LoadError>;
 
 /// All families that can be loaded.
-pub static ARCHS: &[Arch] = &[gemma3::ARCH, llama::ARCH, qwen2::ARCH, qwen3::ARCH];
+pub static ARCHS: &[Arch] = &[
+    deepseek2::ARCH,
+    gemma3::ARCH,
+    glm4moe::ARCH,
+    gpt_oss::ARCH,
+    llama::ARCH,
+    olmoe::ARCH,
+    qwen2::ARCH,
+    qwen2moe::ARCH,
+    qwen3::ARCH,
+    qwen3moe::ARCH,
+];
 
 /// Sizes that the plan gave.
 #[derive(Debug, Clone)]
@@ -43,6 +60,10 @@ pub struct LoadOptions {
     pub kv_blocks: Vec<u32>,
     /// How keys and values are stored.
     pub kv_types: KvTypes,
+    /// Where each routed expert lies, and how many slots the streamed ones share.
+    pub experts: ExpertTiers,
+    /// `[n_layers, n_expert]`: added to what experts are chosen by, and not to their weights (`--router-bias`).
+    pub router_bias: Option<Vec<f32>>,
 }
 
 /// The family of a file.

@@ -2,10 +2,14 @@
 
 pub(crate) mod attention;
 pub(crate) mod embedding;
+pub(crate) mod feed_forward;
 pub(crate) mod head;
 pub(crate) mod linear;
+pub(crate) mod mla;
 pub(crate) mod mlp;
+pub(crate) mod moe;
 pub(crate) mod rope;
+pub(crate) mod routes;
 
 use frank_kernels::{Activations, Pool, Product, add_bias, matmul};
 

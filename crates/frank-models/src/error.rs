@@ -1,5 +1,6 @@
 //! Why a file is no model that frank can run. States the fact and the place; advice is the binary's.
 
+use frank_experts::StoreError;
 use frank_gguf::GgufError;
 use frank_hub::OpenError;
 use frank_kernels::PackError;
@@ -71,6 +72,14 @@ pub enum ArchError {
         /// Others beside it.
         n_more: usize,
     },
+    /// Experts of one layer whose matrices are not of one type.
+    #[error("tensor {name} is not of the type of {first}")]
+    ExpertTypes {
+        /// The tensor.
+        name: String,
+        /// That of the layer's first expert.
+        first: String,
+    },
     /// A matrix whose rows are not whole blocks.
     #[error("tensor {name}")]
     Pack {
@@ -96,4 +105,7 @@ pub enum LoadError {
     /// The memory that was planned is not given.
     #[error(transparent)]
     Memory(#[from] OsError),
+    /// The experts cannot be read, or their memory is not given.
+    #[error(transparent)]
+    Experts(#[from] StoreError),
 }

@@ -24,15 +24,17 @@ pub struct KvTypes {
 }
 
 impl KvTypes {
-    /// Bytes of one token's keys and values in a layer with `n_values` values each.
+    /// Bytes of one token in a layer with `n_k` components of keys and `n_v` of values.
     #[must_use]
-    pub fn token_bytes(self, n_values: usize) -> u64 {
-        (n_values as u64).saturating_mul((self.k.value_bytes() + self.v.value_bytes()) as u64)
+    pub fn token_bytes(self, n_k: usize, n_v: usize) -> u64 {
+        let k = (n_k as u64).saturating_mul(self.k.value_bytes() as u64);
+        k.saturating_add((n_v as u64).saturating_mul(self.v.value_bytes() as u64))
     }
 
     /// What the planner has to know of a layer of this shape.
     pub(crate) fn state(self, shape: &AttentionShape) -> LayerState {
-        let bytes_per_token = self.token_bytes(shape.n_head_kv * shape.head_dim);
+        let AttentionShape { n_head_kv, head_dim, value_dim, .. } = *shape;
+        let bytes_per_token = self.token_bytes(n_head_kv * head_dim, n_head_kv * value_dim);
         let window = shape.window.map(|window| u32::try_from(window).unwrap_or(u32::MAX));
         LayerState::Paged { bytes_per_token, window }
     }
@@ -93,10 +95,12 @@ impl KvTensors {
         let places = layers.iter().zip(&states).map(|(shape, state)| {
             let LayerState::Paged { window, .. } = state;
             let group = windows.binary_search(window).expect("every layer's window is there");
-            let n_values = AttentionShape::BLOCK_TOKENS * shape.n_head_kv * shape.head_dim;
+            let heads = AttentionShape::BLOCK_TOKENS * shape.n_head_kv;
             let n_blocks = groups[group].n_blocks;
-            let k = Blocks::after(end, n_blocks, n_values * types.k.value_bytes());
-            let v = Blocks::after(k.range.end, n_blocks, n_values * types.v.value_bytes());
+            let k_bytes = heads * shape.head_dim * types.k.value_bytes();
+            let v_bytes = heads * shape.value_dim * types.v.value_bytes();
+            let k = Blocks::after(end, n_blocks, k_bytes);
+            let v = Blocks::after(k.range.end, n_blocks, v_bytes);
             groups[group].block_bytes += k.block_bytes + v.block_bytes;
             end = v.range.end;
             LayerPlace { group, k, v }
@@ -188,8 +192,9 @@ mod tests {
     const TYPES: KvTypes = KvTypes { k: KvType::F32, v: KvType::F16 };
 
     fn shape(window: Option<usize>) -> AttentionShape {
-        let (n_head, n_head_kv, head_dim) = (2, 2, 16);
-        AttentionShape { n_head, n_head_kv, head_dim, scale: 1.0, window, soft_cap: None }
+        let (n_head, head_dim, scale, soft_cap) = (2, 16, 1.0, None);
+        let (n_head_kv, value_dim) = (n_head, head_dim);
+        AttentionShape { n_head, n_head_kv, head_dim, value_dim, scale, window, soft_cap }
     }
 
     /// Three layers in two groups, of 2 and 3 blocks: all of layer `i` are `10 * i`, keys, and one more, values.
@@ -224,6 +229,19 @@ mod tests {
         let group = |window, n_blocks, block_bytes| KvGroup { window, n_blocks, block_bytes };
         assert_eq!(kv.groups(), [group(None, 2, block_bytes), group(Some(32), 3, 2 * block_bytes)]);
         assert_eq!([0, 1, 2].map(|layer| kv.group_of(layer)), [1, 0, 1]);
+    }
+
+    #[test]
+    fn keys_and_values_of_unlike_heads_take_the_room_that_the_planner_counts() {
+        let latent = AttentionShape { n_head_kv: 1, head_dim: 48, value_dim: 16, ..shape(None) };
+        let kv = KvTensors::new(&[latent, shape(None)], &[3], TYPES).expect("a few kilobytes");
+        let n_positions = 3 * AttentionShape::BLOCK_TOKENS;
+        let KvLayer { k, v, .. } = kv.layer(0);
+        assert_eq!((k.len(), v.len()), (n_positions * 48 * 4, n_positions * 16 * 2));
+        let bytes_per_token = 48 * 4 + 16 * 2;
+        assert_eq!(TYPES.state(&latent), LayerState::Paged { bytes_per_token, window: None });
+        let latent_bytes = AttentionShape::BLOCK_TOKENS * (48 * 4 + 16 * 2);
+        assert_eq!(kv.groups()[0].block_bytes, latent_bytes + 6 * BLOCK_VALUES);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 mod arch;
 mod blocks;
-mod dense;
+mod decoder;
 mod error;
 mod keys;
 mod kv;

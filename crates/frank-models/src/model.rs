@@ -1,5 +1,7 @@
 //! The border between a model and whoever batches requests: token rows in, logits out, and the blocks in between.
 
+use frank_experts::StoreStatistics;
+
 /// Rows of tokens to compute together. Row `r` is token `token_ids[r]` at `positions[r]` of the sequence whose
 /// KV blocks are `block_tables[group][sequences[r]]`, for each group of [`Model::kv_groups`].
 ///
@@ -59,6 +61,11 @@ pub trait Model: Send {
     /// # Panics
     /// When the batch breaks what [`Batch`] says, or a length does not fit.
     fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]);
+
+    /// What the expert store did so far; `None` for a model without experts.
+    fn expert_statistics(&self) -> Option<StoreStatistics> {
+        None
+    }
 
     /// Makes block `to` of a group the same as block `from`.
     ///

@@ -1,15 +1,20 @@
 //! What a model needs in memory, from its header alone; for families that cannot be loaded yet, from its tensors.
 
+mod assumed;
+mod from_keys;
+mod from_tensors;
+
+use frank_experts::staging_bytes;
 use frank_gguf::{GgufError, ModelHeader};
 use frank_os::AnonBuffer;
-use frank_plan::{ComputeNeeds, ModelNeeds};
+use frank_plan::{ComputeNeeds, ExpertLayer, ModelNeeds};
 
 use crate::arch::arch;
-use crate::error::ArchError;
-use crate::keys::Keys;
 use crate::kv::KvTypes;
-use crate::weights::STAGING_BYTES;
+use crate::shape::Shape;
+use crate::weights::{STAGING_BYTES, WeightTable};
 use crate::work::prompt_work;
+use from_tensors::from_tensors;
 
 /// Code, stacks, allocator and the HTTP side of a serving process, without the tokenizer.
 ///
@@ -42,47 +47,87 @@ const GRAMMAR_BYTES: u64 = 1 << 19;
 
 /// The needs of a model of any family.
 ///
-/// A family or a tensor type that cannot be loaded is planned from the tensors' sizes in the file, and a warning
-/// says so.
+/// A family or a tensor type that cannot be loaded is planned from the tensors' sizes in the file, and what stands in parts
+/// that are not there from those that are; warnings say so.
 ///
 /// # Errors
 /// [`GgufError`] when the header does not even name its architecture.
 pub fn needs(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, GgufError> {
+    if header.n_tensors_missing == 0 {
+        return needs_of_whole(header, kv_types);
+    }
+    let (header, warning) = assumed::completed(header)?;
+    let mut needs = needs_of_whole(&header, kv_types)?;
+    needs.warnings.insert(0, warning);
+    Ok(needs)
+}
+
+fn needs_of_whole(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, GgufError> {
     let name = header.architecture()?;
     let known = arch(header).and_then(|arch| (arch.needs)(header, kv_types));
     Ok(known.unwrap_or_else(|error| from_tensors(header, name, kv_types, &error)))
 }
 
-/// What an architecture file says of its model.
-pub(crate) struct NeedsInput {
+/// What a family says of its model.
+pub(crate) struct NeedsInput<'a> {
     pub(crate) arch: &'static str,
-    pub(crate) context_train: usize,
-    pub(crate) dense_bytes: u64,
-    pub(crate) decode_bytes_per_token: u64,
-    pub(crate) n_vocab: usize,
+    pub(crate) shape: &'a Shape,
+    pub(crate) weights: &'a WeightTable<'a>,
+    /// Dense weights of which a decoded token reads next to nothing.
+    pub(crate) unread_bytes: u64,
     pub(crate) state: Vec<frank_plan::LayerState>,
     pub(crate) compute: ComputeNeeds,
 }
 
-/// Fills in what is the same for every dense family.
-pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput) -> ModelNeeds {
+/// Fills in what is the same for every family.
+pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput<'_>) -> ModelNeeds {
+    let NeedsInput { arch, shape, weights, unread_bytes, state, compute } = input;
+    // Where all layers are leading ones, sizes of experts mean nothing.
+    let moe = shape.moe.filter(|moe| moe.n_leading_dense < shape.n_layers);
+    let (n_expert, n_used) = moe.map_or((0, 0), |moe| (moe.n_expert, moe.n_used));
+    let layer = |(layer, n_experts, slot_bytes)| ExpertLayer {
+        layer: saturate(layer),
+        n_experts: saturate(n_experts),
+        n_used: saturate(n_used),
+        slot_bytes,
+    };
+    let expert_layers: Vec<_> = weights.expert_layers().map(layer).collect();
+    let sum = |count: fn(&ExpertLayer) -> u32| {
+        let bytes = |layer: &ExpertLayer| u64::from(count(layer)).saturating_mul(layer.slot_bytes);
+        expert_layers.iter().map(bytes).fold(0, u64::saturating_add)
+    };
+    let used_bytes = sum(|layer| layer.n_used);
     ModelNeeds {
-        arch: input.arch.to_owned(),
+        arch: arch.to_owned(),
         file_bytes: header.file_bytes(),
-        layers: saturate(input.state.len()),
-        experts: 0,
-        experts_used: 0,
-        context_train: saturate(input.context_train),
-        dense_bytes: AnonBuffer::occupied(input.dense_bytes),
-        expert_bytes: 0,
-        state: input.state,
-        compute: input.compute,
-        runtime_bytes: runtime_bytes(header, input.n_vocab),
+        layers: saturate(state.len()),
+        experts: saturate(n_expert),
+        experts_used: saturate(n_used),
+        context_train: saturate(shape.context_train),
+        dense_bytes: AnonBuffer::occupied(weights.bytes()),
+        expert_bytes: sum(|layer| layer.n_experts),
+        expert_staging_bytes: staging_bytes(weights.expert_row_bytes_max(), usize::MAX),
+        state,
+        compute,
+        runtime_bytes: runtime_bytes(header, shape.n_vocab),
         io_staging_bytes: STAGING_BYTES as u64,
-        decode_bytes_per_token: input.decode_bytes_per_token,
-        prompt: prompt_work(header, input.arch),
-        warnings: Vec::new(),
+        decode_bytes_per_token: (weights.bytes() - unread_bytes).saturating_add(used_bytes),
+        prompt: prompt_work(header, arch),
+        warnings: widening_warning(weights).into_iter().collect(),
+        expert_layers,
     }
+}
+
+/// Says that a file in an old layout takes more memory than its size, where it does.
+fn widening_warning(weights: &WeightTable<'_>) -> Option<String> {
+    let bytes = weights.widened_bytes();
+    (bytes > 0).then(|| {
+        format!(
+            "the file has attn_kv_b in place of attn_k_b and attn_v_b: its keys are transposed and held in F32, {} MiB of \
+             the dense weights",
+            bytes.div_ceil(1 << 20)
+        )
+    })
 }
 
 /// Scratch of the output side: a row of logits for each parallel request, and the candidates of one; saturates, since a
@@ -106,70 +151,4 @@ fn runtime_bytes(header: &ModelHeader, n_vocab: usize) -> u64 {
 
 fn saturate(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
-}
-
-/// Plans from sizes in the file: weights as stored, keys and values by the common keys where they are there.
-fn from_tensors(
-    header: &ModelHeader,
-    name: &str,
-    kv_types: KvTypes,
-    reason: &ArchError,
-) -> ModelNeeds {
-    let keys = Keys::new(&header.metadata, name);
-    let count = |key: &str| keys.count(key).ok().flatten();
-    let stored = |wanted: bool| -> u64 {
-        let tensors = header.tensors.iter().enumerate();
-        let chosen = tensors.filter(|(_, tensor)| is_expert(&tensor.name) == wanted);
-        chosen.map(|(index, _)| header.stored_bytes(index)).fold(0, u64::saturating_add)
-    };
-    let (dense_bytes, expert_bytes) = (stored(false), stored(true));
-    let (n_layers, experts) =
-        (count("block_count").unwrap_or(0), count("expert_count").unwrap_or(0));
-    let experts_used = count("expert_used_count").unwrap_or(0);
-    let mut warnings = vec![format!("planned from tensor sizes, it cannot be loaded: {reason}")];
-    let bytes_per_token = kv_bytes_per_token(&count, kv_types).unwrap_or_else(|| {
-        warnings.push(
-            "the metadata does not give the size of keys and values: they are not in this plan"
-                .to_owned(),
-        );
-        0
-    });
-    let n_vocab =
-        header.metadata.strings("tokenizer.ggml.tokens").ok().flatten().map_or(0, <[String]>::len);
-    let used_experts = (expert_bytes / experts.max(1) as u64).saturating_mul(experts_used as u64);
-    // Metadata of a stranger: a count of layers is bounded by the tensors that the file really lists.
-    let n_layers = n_layers.min(header.tensors.len());
-    let state = vec![frank_plan::LayerState::Paged { bytes_per_token, window: None }; n_layers];
-    ModelNeeds {
-        arch: name.to_owned(),
-        file_bytes: header.file_bytes(),
-        layers: saturate(n_layers),
-        experts: saturate(experts),
-        experts_used: saturate(experts_used),
-        context_train: saturate(count("context_length").unwrap_or(0)),
-        dense_bytes: AnonBuffer::occupied(dense_bytes),
-        expert_bytes,
-        state,
-        compute: output_compute(n_vocab),
-        runtime_bytes: runtime_bytes(header, n_vocab),
-        io_staging_bytes: STAGING_BYTES as u64,
-        decode_bytes_per_token: dense_bytes.saturating_add(used_experts),
-        prompt: prompt_work(header, name),
-        warnings,
-    }
-}
-
-/// Whether a tensor holds routed experts: `blk.N.ffn_{gate,up,down,gate_up}_exps.weight` and its like.
-fn is_expert(name: &str) -> bool {
-    name.contains("_exps.")
-}
-
-fn kv_bytes_per_token(count: &dyn Fn(&str) -> Option<usize>, kv_types: KvTypes) -> Option<u64> {
-    let n_head = count("attention.head_count")?;
-    let n_head_kv = count("attention.head_count_kv").unwrap_or(n_head);
-    let head_dim = match count("attention.key_length") {
-        Some(n) => n,
-        None => count("embedding_length")?.checked_div(n_head)?,
-    };
-    Some(kv_types.token_bytes(n_head_kv.checked_mul(head_dim)?))
 }

@@ -1,18 +1,27 @@
-//! Sizes of a dense decoder, read from its metadata and checked; what no family computes is refused here by name.
+//! Sizes of a decoder, read from its metadata and checked; what no family computes is refused here by name.
+
+pub(crate) mod moe;
 
 use frank_gguf::ModelHeader;
 use frank_kernels::AttentionShape;
 
 use crate::error::ArchError;
 use crate::keys::Keys;
+use moe::{MoeDefaults, MoeShape};
 
-/// Sizes that every dense decoder has.
+/// Reads what a layer keeps of each token, from the width of the hidden state and the number of query heads.
+type ReadAttention = fn(&Keys<'_>, usize, usize) -> Result<AttentionShape, ArchError>;
+
+/// Sizes that every decoder has.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) n_vocab: usize,
     pub(crate) n_embd: usize,
     pub(crate) n_ff: usize,
+    /// Layers that are computed.
     pub(crate) n_layers: usize,
+    /// Layers behind them that only draft further tokens (`nextn_predict_layers`), and are left out.
+    pub(crate) n_drafting: usize,
     /// Without a window: those are a family's, layer by layer.
     pub(crate) attention: AttentionShape,
     pub(crate) norm_epsilon: f32,
@@ -20,37 +29,67 @@ pub(crate) struct Shape {
     pub(crate) logit_cap: Option<f32>,
     /// Positions of the training; 0 when the file does not say.
     pub(crate) context_train: usize,
+    /// `None` for a model without experts.
+    pub(crate) moe: Option<MoeShape>,
 }
 
 impl Shape {
-    pub(crate) fn read(keys: &Keys<'_>, header: &ModelHeader) -> Result<Self, ArchError> {
+    /// `moe` is what the family assumes of its mixtures; `None` for a family that has none.
+    pub(crate) fn read(
+        keys: &Keys<'_>,
+        header: &ModelHeader,
+        moe: Option<MoeDefaults>,
+        attention: ReadAttention,
+    ) -> Result<Self, ArchError> {
         refuse_variants(keys)?;
+        if moe.is_none() {
+            refuse_experts(keys)?;
+        }
         let n_embd = keys.required_count("embedding_length")?;
         let n_head = keys.required_count("attention.head_count")?;
+        let n_ff = keys.required_count("feed_forward_length")?;
+        let (n_layers, n_drafting) = n_layers(keys)?;
         Ok(Self {
             n_vocab: n_vocab(keys, header)?,
             n_embd,
-            n_ff: keys.required_count("feed_forward_length")?,
-            n_layers: keys.required_count("block_count")?,
-            attention: attention_shape(keys, n_embd, n_head)?,
+            n_ff,
+            n_layers,
+            n_drafting,
+            attention: attention(keys, n_embd, n_head)?,
             norm_epsilon: keys
                 .positive_float("attention.layer_norm_rms_epsilon")?
                 .ok_or_else(|| keys.missing("attention.layer_norm_rms_epsilon"))?,
             logit_cap: keys.nonzero_float("final_logit_softcapping")?,
             context_train: keys.count("context_length")?.unwrap_or(0),
+            moe: moe.map(|defaults| MoeShape::read(keys, defaults, n_ff)).transpose()?.flatten(),
         })
     }
 }
 
-/// Refuses what the metadata says and no dense family computes.
-fn refuse_variants(keys: &Keys<'_>) -> Result<(), ArchError> {
-    if let Some(n) = keys.count("expert_count")?.filter(|&n| n > 0) {
-        return Err(keys.value_error(
+/// Layers that are computed, and those that only draft.
+fn n_layers(keys: &Keys<'_>) -> Result<(usize, usize), ArchError> {
+    const DRAFTING: &str = "nextn_predict_layers";
+    let (n, n_drafting) = (keys.required_count("block_count")?, keys.count(DRAFTING)?.unwrap_or(0));
+    match n.checked_sub(n_drafting) {
+        None | Some(0) => Err(keys.value_error(DRAFTING, &n_drafting, "no layer is left")),
+        Some(n) => Ok((n, n_drafting)),
+    }
+}
+
+/// Refuses experts, for families that have none.
+fn refuse_experts(keys: &Keys<'_>) -> Result<(), ArchError> {
+    match keys.count("expert_count")? {
+        Some(n) if n > 0 => Err(keys.value_error(
             "expert_count",
             &n,
             "mixtures of experts of this family are not supported",
-        ));
+        )),
+        _ => Ok(()),
     }
+}
+
+/// Refuses what the metadata says and no family computes.
+fn refuse_variants(keys: &Keys<'_>) -> Result<(), ArchError> {
     if keys.flag("attention.causal")? == Some(false) {
         return Err(keys.value_error(
             "attention.causal",
@@ -79,7 +118,8 @@ pub(crate) fn refuse_window(keys: &Keys<'_>, shape: &Shape) -> Result<(), ArchEr
     }
 }
 
-fn attention_shape(
+/// The usual attention: all heads of one length, keys and values alike.
+pub(crate) fn attention_shape(
     keys: &Keys<'_>,
     n_embd: usize,
     n_head: usize,
@@ -98,13 +138,15 @@ fn attention_shape(
         None => inverse_square_root(head_dim),
     };
     let soft_cap = keys.nonzero_float("attn_logit_softcapping")?;
-    let shape = AttentionShape { n_head, n_head_kv, head_dim, scale, window: None, soft_cap };
+    let value_dim = head_dim;
+    let shape =
+        AttentionShape { n_head, n_head_kv, head_dim, value_dim, scale, window: None, soft_cap };
     if !shape.is_supported() {
         let heads = format!("{n_head} over {n_head_kv} heads of {head_dim}");
         return Err(keys.value_error(
             "attention.head_count",
             &heads,
-            "query heads must be a multiple of key heads, and heads a multiple of 16 of at most 512",
+            "query heads must be a multiple of key heads, and heads a multiple of 16 of at most 1024",
         ));
     }
     Ok(shape)

@@ -3,6 +3,9 @@
 //! Tensors are read in slices of whole rows and moved at once to their final layout, so that the peak while
 //! loading is the final size plus one slice for each thread that loads.
 
+mod experts;
+mod stack;
+
 use std::collections::BTreeSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::thread;
@@ -14,6 +17,9 @@ use frank_kernels::{Matrix, MatrixShape, WeightType};
 use frank_os::AnonBuffer;
 
 use crate::error::{ArchError, LoadError};
+use experts::LayerTensors;
+pub(crate) use experts::{ExpertMatrix, Experts};
+pub(crate) use stack::{StackId, StackRows};
 
 /// Bytes of a file that are in flight at once while loading; a single longer row takes its own length.
 pub(crate) const STAGING_BYTES: usize = 4 << 20;
@@ -50,7 +56,7 @@ pub(crate) struct VectorId(usize);
 struct Slot {
     tensor: TensorInfo,
     kind: SlotKind,
-    /// In the final layout.
+    /// In the final layout; of one matrix of a stack.
     shape: MatrixShape,
     offset: usize,
 }
@@ -61,6 +67,22 @@ enum SlotKind {
     Matrix,
     /// Values of the file widened to f32: it is small, and norms and sums read it as floats.
     Vector,
+    /// Several matrices of the slot's shape.
+    Stack(StackRows),
+    /// As `Stack`, with the columns of the file for rows.
+    TransposedStack(StackRows),
+}
+
+impl Slot {
+    /// Bytes in the final layout; saturates.
+    fn bytes(&self) -> usize {
+        match self.kind {
+            SlotKind::Matrix | SlotKind::Vector => self.shape.bytes(),
+            SlotKind::Stack(rows) | SlotKind::TransposedStack(rows) => {
+                stack::stack_bytes(&self.shape, rows.n)
+            }
+        }
+    }
 }
 
 /// The tensors of a model, each found, checked and given its place.
@@ -69,11 +91,13 @@ pub(crate) struct WeightTable<'a> {
     header: &'a ModelHeader,
     slots: Vec<Slot>,
     bytes: usize,
+    /// Not among `slots` and `bytes`.
+    experts: Vec<LayerTensors>,
 }
 
 impl<'a> WeightTable<'a> {
     pub(crate) fn new(header: &'a ModelHeader) -> Self {
-        Self { header, slots: Vec::new(), bytes: 0 }
+        Self { header, slots: Vec::new(), bytes: 0, experts: Vec::new() }
     }
 
     /// Whether the file has a tensor of this name.
@@ -97,12 +121,23 @@ impl<'a> WeightTable<'a> {
 
     /// A vector of `n` values, widened to f32: most files store norms and biases as F32, some as F16 or BF16.
     pub(crate) fn vector(&mut self, name: &str, n: usize) -> Result<VectorId, ArchError> {
-        let tensor = self.find(name, &[n as u64])?;
+        self.vectors(name, n, 1)
+    }
+
+    /// As [`WeightTable::vector`], for `n_vectors` of them in one tensor, which are read as one vector of all.
+    pub(crate) fn vectors(
+        &mut self,
+        name: &str,
+        n: usize,
+        n_vectors: usize,
+    ) -> Result<VectorId, ArchError> {
+        let dims = [n as u64, n_vectors as u64];
+        let tensor = self.find(name, if n_vectors == 1 { &dims[..1] } else { &dims })?;
         if !VECTOR_TYPES.contains(&tensor.type_id) {
             return Err(wrong_type(tensor, &VECTOR_TYPE_NAMES));
         }
         let f32s = WeightType::of(type_id::F32).expect("the kernels multiply F32");
-        Ok(VectorId(self.place(tensor, SlotKind::Vector, f32s, n, 1)?))
+        Ok(VectorId(self.place(tensor, SlotKind::Vector, f32s, n, n_vectors)?))
     }
 
     fn find(&self, name: &str, want: &[u64]) -> Result<&'a TensorInfo, ArchError> {
@@ -134,20 +169,31 @@ impl<'a> WeightTable<'a> {
     ) -> Result<usize, ArchError> {
         let shape = MatrixShape::new(weight_type, n_in, n_out)
             .map_err(|source| ArchError::Pack { name: tensor.name.clone(), source })?;
-        let offset = self.bytes;
+        let slot = Slot { tensor: tensor.clone(), kind, shape, offset: self.bytes };
         // A header alone may claim more than there is to address: it is planned as too much, and never loaded.
-        let bytes = shape.bytes().checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
-        self.bytes = offset.saturating_add(bytes);
-        self.slots.push(Slot { tensor: tensor.clone(), kind, shape, offset });
+        let bytes = slot.bytes().checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.slots.push(slot);
         Ok(self.slots.len() - 1)
     }
 
-    /// Refuses a file with tensors that nobody asked for: they belong to a variant that would compute wrongly.
-    pub(crate) fn refuse_unused(&self, arch: &'static str) -> Result<(), ArchError> {
-        let used: BTreeSet<&str> =
-            self.slots.iter().map(|slot| slot.tensor.name.as_str()).collect();
+    /// Refuses a file with tensors that nobody asked for: they belong to a variant that would compute wrongly. Those of
+    /// layers from `n_layers` on, which only draft further tokens, may stay unread when there are `n_drafting` of them.
+    pub(crate) fn refuse_unused(
+        &self,
+        arch: &'static str,
+        (n_layers, n_drafting): (usize, usize),
+    ) -> Result<(), ArchError> {
+        let dense = self.slots.iter().map(|slot| slot.tensor.name.as_str());
+        let experts = self.experts.iter().flat_map(LayerTensors::names);
+        let used: BTreeSet<&str> = dense.chain(experts).collect();
+        let drafting = n_layers..n_layers.saturating_add(n_drafting);
+        let is_drafting =
+            |name: &str| layer_number(name).is_some_and(|layer| drafting.contains(&layer));
         let mut unused =
-            self.header.tensors.iter().filter(|tensor| !used.contains(tensor.name.as_str()));
+            self.header.tensors.iter().filter(|tensor| {
+                !used.contains(tensor.name.as_str()) && !is_drafting(&tensor.name)
+            });
         match unused.next() {
             None => Ok(()),
             Some(tensor) => Err(ArchError::UnusedTensor {
@@ -186,6 +232,11 @@ impl<'a> WeightTable<'a> {
     }
 }
 
+/// `N` of `blk.N.`.
+fn layer_number(name: &str) -> Option<usize> {
+    name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+}
+
 /// Tensors that still have to be loaded, with their places; the largest last, since the last is taken first.
 struct Jobs<'a>(Mutex<Vec<(&'a Slot, &'a mut [u8])>>);
 
@@ -195,7 +246,7 @@ impl<'a> Jobs<'a> {
         let mut start = 0;
         for slot in slots {
             let (_, rest) = memory.split_at_mut(slot.offset - start);
-            let (place, rest) = rest.split_at_mut(slot.shape.bytes());
+            let (place, rest) = rest.split_at_mut(slot.bytes());
             start = slot.offset + place.len();
             jobs.push((slot, place));
             memory = rest;
@@ -209,8 +260,12 @@ impl<'a> Jobs<'a> {
         let mut staging = Vec::new();
         while let Some((slot, place)) = self.next() {
             let loaded = match slot.kind {
-                SlotKind::Matrix => load_matrix(file, slot, &mut staging, place),
+                SlotKind::Matrix => load_rows(file, slot, 0, &mut staging, place),
                 SlotKind::Vector => load_vector(file, &slot.tensor, &mut staging, place),
+                SlotKind::Stack(rows) => stack::load(file, slot, rows, &mut staging, place),
+                SlotKind::TransposedStack(rows) => {
+                    stack::load_transposed(file, slot, rows, &mut staging, place)
+                }
             };
             if let Err(error) = loaded {
                 self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -225,9 +280,11 @@ impl<'a> Jobs<'a> {
     }
 }
 
-fn load_matrix(
+/// Reads one matrix, whose rows begin at row `start` of the tensor.
+fn load_rows(
     file: &ModelFile,
     slot: &Slot,
+    start: usize,
     staging: &mut Vec<u8>,
     place: &mut [u8],
 ) -> Result<(), LoadError> {
@@ -236,7 +293,7 @@ fn load_matrix(
     for first_row in (0..slot.shape.n_out()).step_by(rows_at_once) {
         let n_rows = rows_at_once.min(slot.shape.n_out() - first_row);
         staging.resize(n_rows * row_bytes, 0);
-        file.read(&slot.tensor, (first_row * row_bytes) as u64, staging)?;
+        file.read(&slot.tensor, ((start + first_row) * row_bytes) as u64, staging)?;
         slot.shape.pack(first_row, staging, place);
     }
     Ok(())
@@ -291,108 +348,10 @@ impl Weights {
     }
 
     fn bytes(&self, slot: usize) -> &[u8] {
-        let Slot { shape, offset, .. } = &self.slots[slot];
-        &self.memory.as_slice()[*offset..][..shape.bytes()]
+        let slot = &self.slots[slot];
+        &self.memory.as_slice()[slot.offset..][..slot.bytes()]
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use frank_testkit::gguf_writer::GgufWriter;
-
-    fn open(file: &GgufWriter) -> (ModelFile, tempfile::TempDir) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let path = folder.path().join("model.gguf");
-        std::fs::write(&path, file.to_bytes()).expect("a new file");
-        (ModelFile::open(&path).expect("the file opens"), folder)
-    }
-
-    #[test]
-    fn matrices_of_every_type_are_loaded_and_read_back() {
-        const N_OUT: usize = 19;
-        for quant in QUANTS {
-            let n_in = 2 * (quant.layout.values_per_block as usize).max(8);
-            let n_bytes = quant.layout.bytes_per_block as usize * n_in
-                / quant.layout.values_per_block as usize;
-            // Small bytes make small scales in every type: no value is infinite.
-            let bytes: Vec<u8> = (0..N_OUT * n_bytes).map(|i| (i * 7 % 61) as u8).collect();
-            let dims = [n_in as u64, N_OUT as u64];
-            let (file, _folder) =
-                open(&GgufWriter::new("x").tensor("w", &dims, quant.id, bytes.clone()));
-            let mut table = WeightTable::new(&file.header);
-            let id = table.matrix("w", n_in, N_OUT).expect(quant.layout.name);
-            let weights = table.load(&file, 2).expect(quant.layout.name);
-            let (mut got, mut expected) = (vec![0.0; n_in], vec![0.0; n_in]);
-            for (row, bytes) in bytes.chunks(n_bytes).enumerate() {
-                weights.matrix(id).row(row, &mut got);
-                (quant.dequantize)(bytes, &mut expected);
-                assert_eq!(got, expected, "row {row} of {}", quant.layout.name);
-            }
-        }
-    }
-
-    #[test]
-    fn a_matrix_of_several_slices_is_read_back_row_by_row() {
-        // Seven rows of 147,456 bytes are in flight at once, so the last slice is a part of one.
-        let (n_in, n_out, row_bytes) = (1 << 18, 17, 18 << 13);
-        assert_eq!(SLICE_BYTES / row_bytes, 7);
-        let bytes: Vec<u8> = (0..n_out * row_bytes).map(|i| (i * 7 % 61) as u8).collect();
-        let dims = [n_in as u64, n_out as u64];
-        let (file, _folder) =
-            open(&GgufWriter::new("x").tensor("w", &dims, type_id::Q4_0, bytes.clone()));
-        let mut table = WeightTable::new(&file.header);
-        let id = table.matrix("w", n_in, n_out).expect("whole blocks");
-        let weights = table.load(&file, 2).expect("it is loaded");
-        let quant = quant_type(type_id::Q4_0).expect("a known type");
-        let (mut got, mut expected) = (vec![0.0; n_in], vec![0.0; n_in]);
-        for (row, bytes) in bytes.chunks(row_bytes).enumerate() {
-            weights.matrix(id).row(row, &mut got);
-            (quant.dequantize)(bytes, &mut expected);
-            assert!(got == expected, "row {row}");
-        }
-    }
-
-    #[test]
-    fn vectors_of_every_float_type_become_f32() {
-        let f16: [u8; 4] = [0x00, 0x3c, 0x00, 0xc0];
-        let bf16: [u8; 4] = [0x80, 0x3f, 0x00, 0xc0];
-        let f32: [u8; 8] = [0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0];
-        let (file, _folder) = open(
-            &GgufWriter::new("x")
-                .tensor("a", &[2], type_id::F32, f32.to_vec())
-                .tensor("b", &[2], type_id::F16, f16.to_vec())
-                .tensor("c", &[2], type_id::BF16, bf16.to_vec()),
-        );
-        let mut table = WeightTable::new(&file.header);
-        let ids = ["a", "b", "c"].map(|name| table.vector(name, 2).expect(name));
-        let weights = table.load(&file, 2).expect("it is loaded");
-        for id in ids {
-            assert_eq!(weights.vector(id), [1.0, -2.0]);
-        }
-    }
-
-    #[test]
-    fn a_type_that_cannot_be_computed_with_is_refused_by_name() {
-        let file = GgufWriter::new("x")
-            .tensor("w", &[32, 2], 36, vec![0; 64])
-            .tensor("v", &[32], type_id::Q8_0, vec![0; 34])
-            .tensor("i", &[32], 26, vec![0; 128]);
-        let (file, _folder) = open(&file);
-        let mut table = WeightTable::new(&file.header);
-        let removed = table.matrix("w", 32, 2).expect_err("removed").to_string();
-        assert!(
-            removed.starts_with(
-                "tensor w has type IQ4_NL_4_4, removed from the format (id 36), one of F32, F16, "
-            ),
-            "{removed}"
-        );
-        for quant in QUANTS {
-            assert!(removed.contains(quant.layout.name), "{removed}");
-        }
-        let quantized = table.vector("v", 32).expect_err("blocks").to_string();
-        assert_eq!(quantized, "tensor v has type Q8_0 (id 8), one of F32, F16, BF16 expected");
-        let integers = table.matrix("i", 32, 1).expect_err("integers").to_string();
-        assert!(integers.starts_with("tensor i has type I32 (id 26), one of "), "{integers}");
-    }
-}
+mod tests;

@@ -14,13 +14,19 @@ pub(crate) fn prompt_work(header: &ModelHeader, arch: &str) -> PromptWork {
     let count = |key: &str| keys.count(key).ok().flatten().map(|count| count as u64);
     let (experts, used) = (count("expert_count"), count("expert_used_count"));
     let values = |tensor: &TensorInfo| match (tensor.dims.len(), experts, used) {
-        (3, Some(experts), Some(used)) if experts > 0 => {
-            (tensor.n_values() / experts).saturating_mul(used)
+        (2 | 3, Some(experts), Some(used)) if is_expert(&tensor.name) && experts > 0 => {
+            let values = u128::from(tensor.n_values()) * u128::from(used) / u128::from(experts);
+            u64::try_from(values).unwrap_or(u64::MAX)
         }
-        (2, ..) => tensor.n_values(),
+        (2 | 3, ..) if !is_expert(&tensor.name) => tensor.n_values(),
         _ => 0,
     };
-    let layers = header.tensors.iter().filter(|tensor| tensor.name.starts_with("blk."));
+    // Layers that only draft further tokens come last and are not computed.
+    let n_drafting = count("nextn_predict_layers").unwrap_or(0);
+    let n_layers = count("block_count").unwrap_or(u64::MAX).saturating_sub(n_drafting);
+    let is_computed = |name: &str| layer_number(name).is_some_and(|layer| layer < n_layers);
+    let is_matrix = |name: &str| name.ends_with(".weight") && is_computed(name);
+    let layers = header.tensors.iter().filter(|tensor| is_matrix(&tensor.name));
     let width = count("attention.head_count").and_then(|n_head| {
         let head_dim = count("attention.key_length")
             .or_else(|| count("embedding_length")?.checked_div(n_head));
@@ -32,4 +38,21 @@ pub(crate) fn prompt_work(header: &ModelHeader, arch: &str) -> PromptWork {
         multiply_adds: layers.map(values).fold(0, u64::saturating_add),
         attention_multiply_adds: count("block_count").unwrap_or(0).saturating_mul(per_layer),
     }
+}
+
+/// `N` of `blk.N.`.
+fn layer_number(name: &str) -> Option<u64> {
+    name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
+}
+
+/// Whether a tensor holds routed experts: all of a layer, `blk.N.ffn_gate_exps.weight`, or one as older files have
+/// them, `blk.N.ffn_gate.E.weight`.
+fn is_expert(name: &str) -> bool {
+    let is_one = || {
+        let number = name.strip_suffix(".weight").and_then(|name| name.rsplit_once('.'));
+        number.is_some_and(|(part, number)| {
+            part.contains(".ffn_") && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    name.ends_with("_exps.weight") || is_one()
 }

@@ -2,10 +2,12 @@
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::OsError;
+use crate::memory::PAGE_BYTES;
 
 /// A regular file, open for reading. Reads take `&self`: many threads may read at once.
 #[derive(Debug)]
@@ -66,6 +68,28 @@ impl DataFile {
             }
             _ => OsError::Read { path: self.path.clone(), offset, want, source },
         })
+    }
+
+    /// Tells the system that reads will not follow each other: from now on it reads nothing beside what is asked for,
+    /// and each read in one piece.
+    pub fn expect_scattered_reads(&self) {
+        // The whole file; the system may refuse, and reads are as right and a little more then.
+        let _refused = self.advise(0, 0, libc::POSIX_FADV_RANDOM);
+    }
+
+    /// Asks the system to drop its cached pages that hold any of `bytes` from `offset`; it may keep them.
+    pub fn forget_cached(&self, offset: u64, bytes: u64) {
+        // It drops whole pages only, and those at the ends hold a part of the range.
+        let start = offset - offset % PAGE_BYTES;
+        let end = offset.saturating_add(bytes).div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);
+        if let (Ok(start), Ok(len)) = (start.try_into(), (end - start).try_into()) {
+            let _refused = self.advise(start, len, libc::POSIX_FADV_DONTNEED);
+        }
+    }
+
+    fn advise(&self, start: libc::off_t, len: libc::off_t, advice: libc::c_int) -> libc::c_int {
+        // SAFETY: advice on a descriptor that `self.file` owns; no memory is passed.
+        unsafe { libc::posix_fadvise(self.file.as_raw_fd(), start, len, advice) }
     }
 }
 

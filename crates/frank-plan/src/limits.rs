@@ -1,6 +1,8 @@
 //! What the operator asks for and allows, and the settings that follow. Never looks at the machine.
 
 use crate::needs::ModelNeeds;
+use crate::ranking::Ranking;
+use crate::size::Size;
 
 /// Tokens of context for each request, where the model was trained on as many: holds a coding prompt, and
 /// keeps the KV cache of a small machine small.
@@ -32,12 +34,43 @@ pub struct Limits {
     pub devices: Vec<(String, u64)>,
     /// Bytes of each device to leave free (`--headroom`).
     pub headroom: Option<u64>,
+    /// Bytes of resident experts on one device, by its id (`--expert-budget`). A later entry overrides an earlier one.
+    pub expert_budgets: Vec<(String, u64)>,
+    /// The slots of streamed experts (`--stream-cache`).
+    pub stream_cache: Option<StreamCache>,
+    /// Which experts are worth more than others.
+    pub ranking: Ranking,
+}
+
+/// Where the slots of streamed experts lie, and what they may take.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamCache {
+    /// The device, by its id; `None` for the one that owns the dense weights.
+    pub device: Option<String>,
+    /// Bytes. Whole slots are taken of them, and no more than there are streamed experts.
+    pub bytes: u64,
+}
+
+impl StreamCache {
+    /// The option that asks for it.
+    pub(crate) fn option(&self) -> String {
+        let size = Size(self.bytes).exact();
+        match &self.device {
+            Some(id) => format!("--stream-cache {id}={size}"),
+            None => format!("--stream-cache {size}"),
+        }
+    }
 }
 
 impl Limits {
     /// Bytes allowed on the device `id`, where the operator named it.
     pub(crate) fn device_cap(&self, id: &str) -> Option<u64> {
         self.devices.iter().rev().find(|(name, _)| name == id).map(|&(_, bytes)| bytes)
+    }
+
+    /// Bytes of resident experts allowed on the device `id`, where the operator named it.
+    pub(crate) fn expert_budget(&self, id: &str) -> Option<u64> {
+        self.expert_budgets.iter().rev().find(|(name, _)| name == id).map(|&(_, bytes)| bytes)
     }
 }
 

@@ -11,6 +11,9 @@ pub const HEADROOM_SHARE: u64 = 20;
 /// the model is loaded) does not grow with the machine: past 10 GiB of memory, a share of it would be waste.
 pub const HEADROOM_MAX: u64 = 512 << 20;
 
+/// More devices cannot be told apart by [`crate::Tier::Secondary`].
+pub const DEVICES_MAX: usize = 256;
+
 /// Bytes left free on a device of `total` bytes when nobody says how many.
 pub fn default_headroom(total: u64) -> u64 {
     (total / HEADROOM_SHARE).min(HEADROOM_MAX)
@@ -73,6 +76,9 @@ pub struct Device {
     /// weights; `None` when nobody measured it. The speed of reading a prompt cannot be told without.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arithmetic: Option<u64>,
+    /// The device whose memory this pool is a part of: what both use must fit there. `None` for memory of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub part_of: Option<String>,
 }
 
 /// A drive that models lie on.
@@ -117,6 +123,26 @@ pub enum MachineError {
         /// Its bytes.
         total: u64,
     },
+    /// More devices than experts can be told to lie on.
+    #[error("{count} devices, and at most {DEVICES_MAX} can be told apart")]
+    TooManyDevices {
+        /// How many there are.
+        count: usize,
+    },
+    /// A pool that is part of no device, or of one that is itself a part.
+    #[error("device `{id}` is part of `{parent}`, which is no device with memory of its own")]
+    NoParent {
+        /// The pool.
+        id: String,
+        /// What it is said to be part of.
+        parent: String,
+    },
+    /// A pool to be declared under a name that is not `cpu:N`.
+    #[error("`{id}` is not cpu:N, so it cannot be declared as a part of the machine's memory")]
+    NotAPool {
+        /// The name.
+        id: String,
+    },
     /// No device that frank computes on.
     #[error("no device is of kind `cpu`")]
     NoCpu,
@@ -124,7 +150,7 @@ pub enum MachineError {
 
 impl Machine {
     /// Reads a machine from TOML: `[host]` with `ram` and `cores`, `[[device]]` with `id`, `kind`, `total`,
-    /// `free` and optionally `headroom`, `bandwidth` and `arithmetic`, `[[drive]]` with `path` and optionally
+    /// `free` and optionally `headroom`, `bandwidth`, `arithmetic` and `part_of`, `[[drive]]` with `path` and optionally
     /// `bandwidth`.
     ///
     /// Sizes are integers (bytes) or texts with a unit; bandwidths are sizes per second, `arithmetic` is an integer.
@@ -142,12 +168,46 @@ impl Machine {
         toml::to_string(self).expect("names and whole numbers are what TOML holds")
     }
 
+    /// Adds a pool of `bytes` bytes called `id` (`cpu:N`), which is a part of the primary device's memory and is computed
+    /// on by the same workers.
+    ///
+    /// # Errors
+    /// [`MachineError`] when the name is another or taken, or there is no device to be part of. The machine is then what
+    /// it was.
+    pub fn declare(&mut self, id: &str, bytes: u64) -> Result<(), MachineError> {
+        let number = id.strip_prefix("cpu:").and_then(|number| number.parse::<u32>().ok());
+        if number.is_none_or(|number| id != format!("cpu:{number}")) {
+            return Err(MachineError::NotAPool { id: id.to_owned() });
+        }
+        let primary = self.primary().ok_or(MachineError::NoCpu)?;
+        let parent = primary.part_of.clone().unwrap_or_else(|| primary.id.clone());
+        let pool = Device {
+            id: id.to_owned(),
+            kind: primary.kind.clone(),
+            total: bytes,
+            free: bytes,
+            headroom: None,
+            bandwidth: primary.bandwidth,
+            arithmetic: primary.arithmetic,
+            part_of: Some(parent),
+        };
+        self.devices.push(pool);
+        let checked = self.check();
+        if checked.is_err() {
+            self.devices.pop();
+        }
+        checked
+    }
+
     /// The device that owns the dense weights: the first of kind `cpu`.
     pub fn primary(&self) -> Option<&Device> {
         self.devices.iter().find(|device| device.kind == "cpu")
     }
 
     fn check(&self) -> Result<(), MachineError> {
+        if self.devices.len() > DEVICES_MAX {
+            return Err(MachineError::TooManyDevices { count: self.devices.len() });
+        }
         for (index, device) in self.devices.iter().enumerate() {
             let Device { id, free, total, .. } = device;
             if self.devices[..index].iter().any(|earlier| earlier.id == *id) {
@@ -161,7 +221,22 @@ impl Machine {
                 });
             }
         }
+        self.check_parents()?;
         self.primary().map(|_| ()).ok_or(MachineError::NoCpu)
+    }
+
+    fn check_parents(&self) -> Result<(), MachineError> {
+        let is_whole = |id: &str| {
+            self.devices.iter().any(|device| device.id == id && device.part_of.is_none())
+        };
+        let parts =
+            self.devices.iter().filter_map(|device| Some((device, device.part_of.clone()?)));
+        for (device, parent) in parts {
+            if !is_whole(&parent) {
+                return Err(MachineError::NoParent { id: device.id.clone(), parent });
+            }
+        }
+        Ok(())
     }
 }
 

@@ -19,8 +19,13 @@ pub struct ModelNeeds {
     pub context_train: u32,
     /// Bytes of all weights but the routed experts.
     pub dense_bytes: u64,
-    /// Bytes of all routed experts together; 0 for a dense model.
+    /// Bytes of all routed experts together; 0 for a dense model. The sum over `expert_layers` where there are any.
     pub expert_bytes: u64,
+    /// The layers that have routed experts, rising, each once. Where the header does not tell them apart, none, and
+    /// `expert_bytes` are then resident as a whole.
+    pub expert_layers: Vec<ExpertLayer>,
+    /// Bytes of the buffers that streamed experts pass through. They are there only when an expert is streamed.
+    pub expert_staging_bytes: u64,
     /// What each layer remembers of a sequence.
     pub state: Vec<LayerState>,
     /// Scratch memory of one step.
@@ -35,6 +40,19 @@ pub struct ModelNeeds {
     pub prompt: PromptWork,
     /// What the reader of the plan should know, each a sentence.
     pub warnings: Vec<String>,
+}
+
+/// The routed experts of one layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpertLayer {
+    /// Number of the layer: N of `blk.N`.
+    pub layer: u32,
+    /// Its experts.
+    pub n_experts: u32,
+    /// Experts that one token uses.
+    pub n_used: u32,
+    /// Bytes of one expert as it will be held.
+    pub slot_bytes: u64,
 }
 
 /// What one layer remembers of a sequence.

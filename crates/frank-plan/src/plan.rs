@@ -2,14 +2,17 @@
 
 use serde::Serialize;
 
-use crate::kv::{KvGroupPlan, KvPlan};
-use crate::limits::{Limits, Settings};
-use crate::machine::{Device, Machine, default_headroom};
-use crate::needs::{ComputeNeeds, LayerState, ModelNeeds};
-use crate::obstacle::Obstacle;
+use crate::bounds::sharing;
+use crate::draft::{Draft, Planner};
+use crate::kv::KvGroupPlan;
+use crate::limits::Limits;
+use crate::machine::{Device, Machine};
+use crate::needs::{LayerState, ModelNeeds};
 use crate::predict::Prediction;
 use crate::refusal::Refusal;
-use crate::size::Size;
+use crate::split::Split;
+use crate::tiers::{ExpertTiers, Tier};
+use crate::warnings::warnings;
 
 /// What lies where, and the settings that it was planned for.
 ///
@@ -41,6 +44,9 @@ pub struct Plan {
     /// Bytes of keys and values of one token, all layers together.
     #[serde(skip)]
     pub kv_bytes_per_token: u64,
+    /// Where each routed expert lies.
+    #[serde(skip)]
+    pub expert_tiers: ExpertTiers,
 }
 
 impl Plan {
@@ -86,7 +92,8 @@ pub struct DevicePlan {
     pub uses: DeviceUse,
     /// What frank will hold: the sum of `uses`.
     pub used: u64,
-    /// `free` less `headroom` and `used`; 0 when there is less than nothing.
+    /// `free` less `headroom`, `used` and what pools that are part of it use, and for such a pool no more than that;
+    /// 0 when there is less than nothing.
     pub left: u64,
 }
 
@@ -140,17 +147,21 @@ impl DeviceUse {
         self.entries().into_iter().fold(0, |sum, (_, bytes)| sum.saturating_add(bytes))
     }
 
-    /// What a model takes on the one device that holds all of it; saturates.
-    fn resident(needs: &ModelNeeds, settings: Settings, kv: &KvPlan) -> Self {
+    /// Both together, purpose by purpose; saturates.
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let sum = |of: fn(&Self) -> u64| of(self).saturating_add(of(other));
         Self {
-            dense: needs.dense_bytes,
-            experts: needs.expert_bytes,
-            kv_cache: kv.kv_cache,
-            prefix_cache: kv.prefix_cache,
-            compute: compute_bytes(&needs.compute, settings),
-            io_staging: needs.io_staging_bytes.max(kv.disk_staging),
-            runtime: needs.runtime_bytes,
-            ..Self::default()
+            dense: sum(|uses| uses.dense),
+            experts: sum(|uses| uses.experts),
+            stream_cache: sum(|uses| uses.stream_cache),
+            kv_cache: sum(|uses| uses.kv_cache),
+            state: sum(|uses| uses.state),
+            prefix_cache: sum(|uses| uses.prefix_cache),
+            compute: sum(|uses| uses.compute),
+            io_staging: sum(|uses| uses.io_staging),
+            draft: sum(|uses| uses.draft),
+            projector: sum(|uses| uses.projector),
+            runtime: sum(|uses| uses.runtime),
         }
     }
 }
@@ -175,70 +186,66 @@ pub struct ExpertPlan {
 }
 
 impl ExpertPlan {
-    /// All experts resident on the primary device.
-    fn resident(needs: &ModelNeeds) -> Self {
-        let count = u64::from(needs.layers) * u64::from(needs.experts);
-        if needs.expert_bytes == 0 || count == 0 {
+    fn new(planner: &Planner<'_>, split: &Split) -> Self {
+        let (needs, experts) = (planner.needs, &planner.experts);
+        let is_whole = needs.expert_layers.is_empty();
+        let whole_floor = u64::from(needs.layers).saturating_mul(u64::from(needs.experts_used));
+        let Some(bytes_each) = needs.expert_bytes.checked_div(experts.count) else {
             return Self::default();
-        }
+        };
+        let n_secondary = split.resident() - split.primary;
         Self {
-            count,
-            bytes_each: needs.expert_bytes / count,
-            primary: count,
-            floor_slots: u64::from(needs.layers) * u64::from(needs.experts_used),
-            ..Self::default()
+            count: experts.count,
+            bytes_each,
+            primary: if is_whole { experts.count } else { split.primary as u64 },
+            secondary: n_secondary as u64,
+            stream: (experts.len() - split.resident()) as u64,
+            cache_slots: split.slots,
+            floor_slots: if is_whole { whole_floor } else { experts.floor_slots },
         }
     }
 }
 
-/// Plans a model on a machine: every weight resident on the first `cpu` device, and a full context for each
-/// parallel request.
+/// Plans a model on a machine: all weights but experts, and a full context for each parallel request, on the first `cpu`
+/// device, and every expert there too if it fits.
+///
+/// Otherwise experts go to the other `cpu` devices, or are streamed through slots of a cache that are sized last: at
+/// least as many as one token needs. Without a ranking and without a word on how much is resident, all that is left
+/// beside the dense weights is slots, for a cache keeps what is really used. With a hotness file half of what is left
+/// beyond that least is resident, hottest first; with a placement file as many experts are as it says and fit.
 ///
 /// # Errors
 /// [`Refusal`] when it does not fit what the machine has free or the operator allows, names a device that the
 /// machine lacks, or asks for 0 of something.
 pub fn plan(needs: &ModelNeeds, machine: &Machine, limits: &Limits) -> Result<Plan, Refusal> {
-    let Attempt { plan, obstacle } = attempt(needs, machine, limits);
-    match obstacle {
-        None => Ok(plan),
-        Some(obstacle) => Err(Refusal::new(needs, machine, limits, plan, &obstacle)),
+    let planner = Planner::new(needs, machine, limits);
+    let mut draft = planner.draft(limits);
+    match draft.obstacle.take() {
+        None => Ok(Plan::new(&planner, limits, draft)),
+        Some(obstacle) => Err(Refusal::new(&planner, limits, draft, &obstacle)),
     }
 }
 
-/// A plan that holds only when nothing stands in its way.
-pub(crate) struct Attempt {
-    pub(crate) plan: Plan,
-    pub(crate) obstacle: Option<Obstacle>,
-}
-
-/// Plans without asking whether it fits, and says what stands in the way.
-pub(crate) fn attempt(needs: &ModelNeeds, machine: &Machine, limits: &Limits) -> Attempt {
-    let settings = Settings::chosen(needs, limits);
-    let kv = KvPlan::new(&needs.state, settings);
-    let primary = machine.primary();
-    let devices = machine.devices.iter().map(|device| {
-        let is_primary = primary.is_some_and(|primary| std::ptr::eq(primary, device));
-        let uses = if is_primary {
-            DeviceUse::resident(needs, settings, &kv)
-        } else {
-            DeviceUse::default()
-        };
-        device_plan(device, uses, limits)
-    });
-    let plan = Plan {
-        model: summary(needs),
-        devices: devices.collect(),
-        experts: ExpertPlan::resident(needs),
-        predict: Prediction::resident(needs, settings.ctx_size, primary),
-        warnings: warnings(needs, settings, (kv.request_bytes(), machine.host.ram)),
-        ctx_size: settings.ctx_size,
-        parallel: settings.parallel,
-        ubatch: settings.ubatch,
-        kv_bytes_per_token: kv_bytes_per_token(&needs.state),
-        kv_groups: kv.groups,
-    };
-    let obstacle = Obstacle::find(machine, limits, &plan);
-    Attempt { plan, obstacle }
+impl Plan {
+    /// The draft in full, whether it holds or not.
+    pub(crate) fn new(planner: &Planner<'_>, limits: &Limits, draft: Draft) -> Self {
+        let needs = planner.needs;
+        let settings = draft.settings;
+        let expert_tiers = expert_tiers(planner, &draft);
+        Self {
+            model: summary(needs),
+            devices: device_plans(planner.machine, &draft),
+            experts: ExpertPlan::new(planner, &draft.split),
+            predict: Prediction::new(planner, &draft, &expert_tiers),
+            warnings: warnings(planner, limits, &draft, &expert_tiers),
+            ctx_size: settings.ctx_size,
+            parallel: settings.parallel,
+            ubatch: settings.ubatch,
+            kv_bytes_per_token: kv_bytes_per_token(&needs.state),
+            kv_groups: draft.kv.groups,
+            expert_tiers,
+        }
+    }
 }
 
 fn summary(needs: &ModelNeeds) -> ModelSummary {
@@ -251,94 +258,49 @@ fn summary(needs: &ModelNeeds) -> ModelSummary {
     }
 }
 
-fn device_plan(device: &Device, uses: DeviceUse, limits: &Limits) -> DevicePlan {
-    let (headroom, used) = (effective_headroom(device, limits), uses.total());
-    DevicePlan {
-        id: device.id.clone(),
-        total: device.total,
-        free: device.free,
-        headroom,
-        uses,
-        used,
-        left: device.free.saturating_sub(headroom).saturating_sub(used),
-    }
+fn device_plans(machine: &Machine, draft: &Draft) -> Vec<DevicePlan> {
+    let whole = |device: &Device, headroom: u64, used: u64| {
+        device.free.saturating_sub(headroom).saturating_sub(used)
+    };
+    let used: Vec<u64> = draft.uses.iter().map(DeviceUse::total).collect();
+    let left = |index: usize| {
+        let used =
+            sharing(machine, index).iter().fold(0, |sum: u64, &n| sum.saturating_add(used[n]));
+        whole(&machine.devices[index], draft.headrooms[index], used)
+    };
+    let plan = |(index, device): (usize, &Device)| {
+        let owner = |id: &String| machine.devices.iter().position(|device| device.id == *id);
+        let owner = device.part_of.as_ref().and_then(owner);
+        DevicePlan {
+            id: device.id.clone(),
+            total: device.total,
+            free: device.free,
+            headroom: draft.headrooms[index],
+            uses: draft.uses[index],
+            used: used[index],
+            left: owner.map_or(u64::MAX, left).min(left(index)),
+        }
+    };
+    machine.devices.iter().enumerate().map(plan).collect()
 }
 
-/// What stays free on a device: the operator's number, then the machine's, then the default. Who gives a
-/// budget has already said what may be used, and the default is not taken off that again.
-fn effective_headroom(device: &Device, limits: &Limits) -> u64 {
-    let is_budgeted = limits.memory_budget.is_some() || limits.device_cap(&device.id).is_some();
-    let default = if is_budgeted { 0 } else { default_headroom(device.total) };
-    limits.headroom.or(device.headroom).unwrap_or(default)
-}
-
-fn warnings(
-    needs: &ModelNeeds,
-    settings: Settings,
-    (request_bytes, ram): (u64, u64),
-) -> Vec<String> {
-    let mut warnings = needs.warnings.clone();
-    let (trained, ctx_size) = (needs.context_train, settings.ctx_size);
-    if trained > 0 && ctx_size > trained {
-        let beyond = ctx_size - trained;
-        warnings.push(format!(
-            "a context of {ctx_size} tokens extrapolates {beyond} tokens beyond the {trained} that the model was trained on"
-        ));
-    }
-    warnings.extend(prefix_cache_warning(settings.prefix_cache, request_bytes, ram));
-    warnings
-}
-
-/// What is wrong with the size of a prefix cache: too small for one request of `request_bytes`, or more than half of
-/// the host's memory.
-fn prefix_cache_warning(bytes: u64, request_bytes: u64, ram: u64) -> Option<String> {
-    let half = ram / 2;
-    if bytes > 0 && bytes < request_bytes {
-        let (bytes, request) = (Size(bytes), Size(request_bytes));
-        Some(format!(
-            "a prefix cache of {bytes} cannot keep one whole request, which takes {request}"
-        ))
-    } else if bytes > half {
-        let (bytes, half) = (Size(bytes), Size(half));
-        Some(format!("a prefix cache of {bytes} is more than half of the host's memory, {half}"))
-    } else {
-        None
-    }
+/// Where each expert of a draft lies.
+fn expert_tiers(planner: &Planner<'_>, draft: &Draft) -> ExpertTiers {
+    let split = &draft.split;
+    let mut tiers = planner.experts.tiers(|rank| {
+        let secondary = split.secondaries.iter().find(|&&(_, end)| rank < end);
+        match secondary {
+            _ if rank < split.primary => Tier::Primary,
+            // Only devices whose index a tier can say are given experts.
+            Some(&(device, _)) => Tier::Secondary(u8::try_from(device).unwrap_or(u8::MAX)),
+            None => Tier::Stream,
+        }
+    });
+    (tiers.cache_slots, tiers.slot_bytes) = (split.slots, split.slot_bytes);
+    tiers
 }
 
 fn kv_bytes_per_token(state: &[LayerState]) -> u64 {
     let bytes = state.iter().map(|LayerState::Paged { bytes_per_token, .. }| *bytes_per_token);
     bytes.fold(0, u64::saturating_add)
-}
-
-fn compute_bytes(compute: &ComputeNeeds, settings: Settings) -> u64 {
-    let ComputeNeeds { fixed, per_row, per_output_row, per_request, per_context_token } = *compute;
-    let terms = [
-        (per_row, settings.ubatch),
-        (per_output_row, settings.parallel),
-        (per_request, settings.parallel),
-        (per_context_token, settings.ctx_size),
-    ];
-    terms.into_iter().fold(fixed, |sum, (bytes, count)| {
-        sum.saturating_add(bytes.saturating_mul(u64::from(count)))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scratch_memory_counts_every_term() {
-        let compute = ComputeNeeds {
-            fixed: 1,
-            per_row: 10,
-            per_output_row: 1000,
-            per_request: 1_000_000,
-            per_context_token: 100_000,
-        };
-        let settings =
-            Settings { ctx_size: 5, parallel: 3, ubatch: 2, prefix_cache: 0, disk_cache: false };
-        assert_eq!(compute_bytes(&compute, settings), 1 + 20 + 3000 + 3_000_000 + 500_000);
-    }
 }

@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use crate::machine::Device;
-use crate::needs::{LayerState, ModelNeeds};
+use crate::draft::{Draft, Planner};
+use crate::machine::Machine;
+use crate::needs::{ExpertLayer, LayerState, ModelNeeds};
+use crate::tiers::{ExpertTiers, Tier};
 
 /// Tokens of the prompt whose speed is predicted, or the context if that is less: what benches of other programs take.
 const PROMPT_TOKENS: u32 = 512;
@@ -37,42 +39,161 @@ pub enum Bound {
     Compute,
 }
 
-/// Expected speed of one request alone; `None` (JSON `null`) where the measurement that it needs is missing.
+/// Expected speed of one request alone, whose router chooses evenly among the experts of a layer; `None` (JSON `null`) where the measurement that it needs is missing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Prediction {
-    /// Tokens per second while answering, with half the context filled. Needs a measured bandwidth.
+    /// Tokens per second while answering, with half the context filled. Needs a measured bandwidth of each device that
+    /// holds weights, and of the machine's first drive when experts are streamed.
     pub decode_tok_s: Option<f64>,
     /// Tokens per second while reading a prompt of 512 tokens, or one that fills the context if that is less. Needs a
-    /// measured rate of arithmetic.
+    /// measured rate of arithmetic, and that of the drive.
     pub prefill_tok_s: Option<f64>,
     /// What bounds decoding.
     pub bound: Option<Bound>,
 }
 
 impl Prediction {
-    /// The speed of a model whose weights all lie in memory of `device`.
-    pub(crate) fn resident(needs: &ModelNeeds, ctx_size: u32, device: Option<&Device>) -> Self {
-        let rate = |of: fn(&Device) -> Option<u64>| device.and_then(of).filter(|&rate| rate > 0);
-        let decode = rate(|device| device.bandwidth)
-            .and_then(|bandwidth| decode_seconds(needs, ctx_size / 2, bandwidth as f64));
-        let prefill = rate(|device| device.arithmetic).and_then(|arithmetic| {
-            prefill_seconds(needs, ctx_size.min(PROMPT_TOKENS), arithmetic as f64)
-        });
+    /// The speed of a draft whose experts lie as `tiers` say.
+    pub(crate) fn new(planner: &Planner<'_>, draft: &Draft, tiers: &ExpertTiers) -> Self {
+        let (needs, machine) = (planner.needs, planner.machine);
+        let ctx_size = draft.settings.ctx_size;
+        let traffic = Traffic::new(planner, draft, tiers);
+        let decode = decode_times(machine, needs, &traffic, ctx_size / 2);
+        let n_tokens = ctx_size.min(PROMPT_TOKENS);
+        let n_rows = draft.settings.ubatch.min(n_tokens).max(1);
+        let arithmetic = machine.primary().and_then(|device| known(device.arithmetic));
+        let prefill = arithmetic
+            .and_then(|arithmetic| prefill_seconds(needs, n_tokens, arithmetic))
+            .and_then(|seconds| Some(seconds + missing_seconds(machine, &traffic, n_rows)?));
         Self {
-            decode_tok_s: decode.map(|(reading, rest)| 1.0 / (reading + rest)),
+            decode_tok_s: decode.map(|times| 1.0 / (times.dram + times.nvme + times.rest)),
             prefill_tok_s: prefill.map(|seconds| 1.0 / seconds),
-            bound: decode
-                .map(|(reading, rest)| if reading >= rest { Bound::Dram } else { Bound::Compute }),
+            bound: decode.map(Times::bound),
         }
     }
 }
 
-/// Seconds that a token after `n_tokens` others takes: for reading, and for the rest. `None` when nothing is known to be
-/// read.
-fn decode_seconds(needs: &ModelNeeds, n_tokens: u32, bandwidth: f64) -> Option<(f64, f64)> {
+/// Bytes of experts that a token reads if the router chooses evenly among those of a layer.
+#[derive(Debug, Default)]
+struct Traffic {
+    /// From memory of each device but the primary one, by index.
+    elsewhere: Vec<f64>,
+    /// Of layers with streamed experts: those bytes, the share of experts that one token uses, and the share that is not
+    /// in a slot when it is wanted.
+    streamed: Vec<(f64, f64, f64)>,
+}
+
+impl Traffic {
+    fn new(planner: &Planner<'_>, draft: &Draft, tiers: &ExpertTiers) -> Self {
+        let n_streamed = planner.experts.len() - draft.split.resident();
+        let missed = 1.0 - draft.split.slots as f64 / n_streamed.max(1) as f64;
+        let mut traffic =
+            Self { elsewhere: vec![0.0; planner.machine.devices.len()], streamed: Vec::new() };
+        let n_expert = tiers.n_expert as usize;
+        for layer in &planner.needs.expert_layers {
+            let first = (layer.layer as usize).saturating_mul(n_expert);
+            let own = tiers.tiers.get(first..).unwrap_or_default();
+            let own = &own[..own.len().min(layer.n_experts as usize)];
+            traffic.add(layer, own, (missed, draft.cache_device));
+        }
+        traffic
+    }
+
+    /// Adds what a token reads of `layer`, whose experts lie in `tiers`.
+    fn add(
+        &mut self,
+        layer: &ExpertLayer,
+        tiers: &[Tier],
+        (missed, cache_device): (f64, Option<usize>),
+    ) {
+        let n_used = layer.n_used.min(layer.n_experts);
+        let used = f64::from(n_used) / f64::from(layer.n_experts.max(1));
+        let slot_bytes = layer.slot_bytes as f64;
+        let mut streamed = 0.0;
+        for tier in tiers {
+            match *tier {
+                Tier::Primary => {}
+                Tier::Secondary(device) => {
+                    self.elsewhere[usize::from(device)] += slot_bytes * used;
+                }
+                Tier::Stream => streamed += slot_bytes,
+            }
+        }
+        if streamed > 0.0 {
+            self.streamed.push((streamed, used, missed));
+        }
+        if let Some(device) = cache_device {
+            self.elsewhere[device] += streamed * used;
+        }
+    }
+
+    /// Bytes read from a drive for a step of `n_rows` rows, each expert once.
+    fn missed(&self, n_rows: u32) -> f64 {
+        let layer = |&(bytes, used, missed): &(f64, f64, f64)| {
+            bytes * missed * (1.0 - (1.0 - used).powf(f64::from(n_rows)))
+        };
+        self.streamed.iter().map(layer).sum()
+    }
+}
+
+/// Seconds of a decode step.
+#[derive(Debug, Clone, Copy)]
+struct Times {
+    dram: f64,
+    nvme: f64,
+    rest: f64,
+}
+
+impl Times {
+    fn bound(self) -> Bound {
+        let Self { dram, nvme, rest } = self;
+        if nvme > 0.0 && nvme >= dram.max(rest) {
+            Bound::Nvme
+        } else if dram >= rest {
+            Bound::Dram
+        } else {
+            Bound::Compute
+        }
+    }
+}
+
+/// A rate that somebody measured.
+fn known(rate: Option<u64>) -> Option<f64> {
+    rate.filter(|&rate| rate > 0).map(|rate| rate as f64)
+}
+
+/// What a token after `n_tokens` others takes. `None` when nothing is known to be read, or one of the rates that it needs
+/// is not.
+fn decode_times(
+    machine: &Machine,
+    needs: &ModelNeeds,
+    traffic: &Traffic,
+    n_tokens: u32,
+) -> Option<Times> {
     let bytes = decode_step_bytes(needs, n_tokens, 1);
+    let primary = machine.primary()?;
+    let mut here = bytes as f64;
+    let mut dram = 0.0;
+    for (device, &bytes) in machine.devices.iter().zip(&traffic.elsewhere) {
+        if bytes > 0.0 && device.id != primary.id {
+            here -= bytes;
+            dram += bytes / known(device.bandwidth)?;
+        }
+    }
+    let dram = dram + here.max(0.0) / known(primary.bandwidth)?;
+    let nvme = missing_seconds(machine, traffic, 1)?;
     let rest = f64::from(needs.layers) * LAYER_SECONDS;
-    (bytes > 0).then_some((bytes as f64 / bandwidth, rest))
+    (bytes > 0).then_some(Times { dram, nvme, rest })
+}
+
+/// Seconds for each of `n_rows` rows of a step in which experts are read that are in no slot. `None` when some are and
+/// nobody measured the first drive.
+fn missing_seconds(machine: &Machine, traffic: &Traffic, n_rows: u32) -> Option<f64> {
+    if traffic.streamed.is_empty() {
+        return Some(0.0);
+    }
+    let bandwidth = machine.drives.first().and_then(|drive| known(drive.bandwidth))?;
+    Some(traffic.missed(n_rows) / bandwidth / f64::from(n_rows))
 }
 
 /// Seconds for each token of a prompt of `n_tokens`. `None` when no work is known.

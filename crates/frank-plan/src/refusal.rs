@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
+use crate::bounds::sharing;
+use crate::draft::{Draft, Planner};
 use crate::kv::ARENA_BYTES;
-use crate::limits::Limits;
-use crate::machine::Machine;
-use crate::needs::ModelNeeds;
+use crate::limits::{Limits, StreamCache};
 use crate::obstacle::Obstacle;
-use crate::plan::{Attempt, Plan, attempt};
+use crate::plan::{DeviceUse, Plan};
 use crate::size::Size;
 
 /// Suggested contexts are multiples of this: a round number is easier to keep than the last token.
@@ -38,30 +38,31 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// `draft` without its obstacle, which is `obstacle`.
     pub(crate) fn new(
-        needs: &ModelNeeds,
-        machine: &Machine,
+        planner: &Planner<'_>,
         limits: &Limits,
-        attempted: Plan,
+        draft: Draft,
         obstacle: &Obstacle,
     ) -> Self {
-        let search = Search { needs, machine, limits, attempted: &attempted };
+        let search = Search { planner, limits, attempted: &draft };
+        let reason = obstacle.reason() + &search.smallest_reason();
+        let change = search.changes();
         Self {
             device: obstacle.device().to_owned(),
             short_by: obstacle.short_by(),
-            reason: obstacle.reason() + &search.smallest_reason(),
-            change: search.changes(),
-            attempt: Box::new(attempted),
+            reason,
+            change,
+            attempt: Box::new(Plan::new(planner, limits, draft)),
         }
     }
 }
 
 /// The search for settings that fit where `limits` do not.
 struct Search<'a> {
-    needs: &'a ModelNeeds,
-    machine: &'a Machine,
+    planner: &'a Planner<'a>,
     limits: &'a Limits,
-    attempted: &'a Plan,
+    attempted: &'a Draft,
 }
 
 impl Search<'_> {
@@ -70,6 +71,7 @@ impl Search<'_> {
     fn changes(&self) -> Vec<String> {
         let alone = [
             self.smaller_prefix_cache(),
+            self.smaller_stream_cache(),
             self.less_context(self.limits),
             self.fewer_requests(),
             self.smaller_steps(),
@@ -79,12 +81,13 @@ impl Search<'_> {
         if changes.is_empty() {
             changes.extend(self.less_of_all());
         }
+        changes.extend(self.larger_stream_cache());
         changes.extend(self.more_memory());
         changes.iter().map(|limits| options(self.limits, limits)).collect()
     }
 
     fn fits(&self, limits: &Limits) -> bool {
-        attempt(self.needs, self.machine, limits).obstacle.is_none()
+        self.planner.fits(limits)
     }
 
     /// The largest prefix cache that fits, and none where there is room for none.
@@ -99,30 +102,61 @@ impl Search<'_> {
         Some(with(steps)).filter(|limits| self.fits(limits))
     }
 
+    /// The largest cache of streamed experts that fits, where the operator chose one.
+    fn smaller_stream_cache(&self) -> Option<Limits> {
+        let asked = self.limits.stream_cache.as_ref()?.bytes;
+        let least = self.planner.cache_floor_bytes();
+        let with = |steps: u32| {
+            self.with_stream_cache(least.saturating_add(u64::from(steps) * ARENA_BYTES))
+        };
+        let steps_max = asked.checked_sub(least)?.div_ceil(ARENA_BYTES);
+        let steps_max = u32::try_from(steps_max.saturating_sub(1)).unwrap_or(u32::MAX);
+        let steps = largest(steps_max, |steps| self.fits(&with(steps))).unwrap_or(0);
+        Some(with(steps)).filter(|limits| *limits != *self.limits && self.fits(limits))
+    }
+
+    /// A cache of streamed experts at its floor, where the operator chose less.
+    fn larger_stream_cache(&self) -> Option<Limits> {
+        let asked = self.limits.stream_cache.as_ref()?.bytes;
+        let least = self.planner.cache_floor_bytes();
+        let limits = self.with_stream_cache(least);
+        (asked < least && self.fits(&limits)).then_some(limits)
+    }
+
+    fn with_stream_cache(&self, bytes: u64) -> Limits {
+        let cache = self.limits.stream_cache.clone().map(|cache| StreamCache { bytes, ..cache });
+        Limits { stream_cache: cache, ..self.limits.clone() }
+    }
+
     /// `limits` with the largest context, in steps, that fits; less than what was asked for.
     fn less_context(&self, limits: &Limits) -> Option<Limits> {
         let with = |steps: u32| Limits { ctx_size: Some(steps * CTX_SIZE_STEP), ..limits.clone() };
-        let steps_max = self.attempted.ctx_size.saturating_sub(1) / CTX_SIZE_STEP;
+        let steps_max = self.attempted.settings.ctx_size.saturating_sub(1) / CTX_SIZE_STEP;
         largest(steps_max, |steps| self.fits(&with(steps))).map(with)
     }
 
     fn fewer_requests(&self) -> Option<Limits> {
         let with = |parallel| Limits { parallel: Some(parallel), ..self.limits.clone() };
-        largest(self.attempted.parallel.saturating_sub(1), |parallel| self.fits(&with(parallel)))
-            .map(with)
+        largest(self.attempted.settings.parallel.saturating_sub(1), |parallel| {
+            self.fits(&with(parallel))
+        })
+        .map(with)
     }
 
     fn smaller_steps(&self) -> Option<Limits> {
         let with = |ubatch| Limits { ubatch: Some(ubatch), ..self.limits.clone() };
-        let halves =
-            std::iter::successors(Some(self.attempted.ubatch / 2), |ubatch| Some(ubatch / 2));
+        let halves = std::iter::successors(Some(self.attempted.settings.ubatch / 2), |ubatch| {
+            Some(ubatch / 2)
+        });
         halves.take_while(|&ubatch| ubatch >= UBATCH_MIN).map(with).find(|limits| self.fits(limits))
     }
 
     /// Steps that hold a row of each request, where they did not.
     fn more_rows(&self) -> Option<Limits> {
-        let limits = Limits { ubatch: Some(self.attempted.parallel), ..self.limits.clone() };
-        (self.attempted.ubatch < self.attempted.parallel && self.fits(&limits)).then_some(limits)
+        let limits =
+            Limits { ubatch: Some(self.attempted.settings.parallel), ..self.limits.clone() };
+        (self.attempted.settings.ubatch < self.attempted.settings.parallel && self.fits(&limits))
+            .then_some(limits)
     }
 
     /// One request at a time, in small steps and without a prefix cache only where that is needed, with the context
@@ -139,42 +173,70 @@ impl Search<'_> {
 
     /// Budgets raised and headroom lowered as far as the settings asked for need, where the machine has the memory.
     fn more_memory(&self) -> Option<Limits> {
-        let primary = self.machine.primary()?;
-        let device = self.attempted.devices.iter().find(|device| device.id == primary.id)?;
-        let enough = device.used.checked_next_multiple_of(BUDGET_STEP)?;
-        let raised = |bytes: u64| if bytes < device.used { enough } else { bytes };
+        let devices = &self.planner.machine.devices;
+        let used: Vec<u64> = self.attempted.uses.iter().map(DeviceUse::total).collect();
+        let all = used.iter().fold(0, |sum: u64, &bytes| sum.saturating_add(bytes));
         let mut limits = self.limits.clone();
-        limits.memory_budget = limits.memory_budget.map(raised);
-        for (_, bytes) in limits.devices.iter_mut().filter(|(id, _)| *id == device.id) {
-            *bytes = raised(*bytes);
+        if let Some(budget) = &mut limits.memory_budget {
+            *budget = raised(*budget, all)?;
         }
-        let spare = device.free.checked_sub(device.used)?;
-        if spare < device.headroom {
-            limits.headroom = Some(spare - spare % BUDGET_STEP);
+        for (index, device) in devices.iter().enumerate() {
+            for (_, cap) in limits.devices.iter_mut().filter(|(id, _)| *id == device.id) {
+                *cap = raised(*cap, used[index])?;
+            }
+            if let Some(budget) = self.limits.expert_budget(&device.id) {
+                let least = raised(budget, self.attempted.uses[index].experts)?;
+                let own = limits.expert_budgets.iter_mut().filter(|(id, _)| *id == device.id);
+                own.for_each(|(_, bytes)| *bytes = least);
+            }
         }
+        limits.headroom = self.lower_headroom(&used)?.or(limits.headroom);
         (limits != *self.limits && self.fits(&limits)).then_some(limits)
+    }
+
+    /// The headroom that is left where devices hold `used` bytes, if that is less than it should be. `None` where there
+    /// is less memory than that.
+    #[expect(clippy::option_option, reason = "no memory and no change are different answers")]
+    fn lower_headroom(&self, used: &[u64]) -> Option<Option<u64>> {
+        let machine = self.planner.machine;
+        let mut lower = None;
+        for (index, device) in machine.devices.iter().enumerate() {
+            let members = sharing(machine, index);
+            let used = members.iter().fold(0, |sum: u64, &n| sum.saturating_add(used[n]));
+            let spare = device.free.checked_sub(used)?;
+            if spare < self.attempted.headrooms[index] {
+                let spare = spare - spare % BUDGET_STEP;
+                lower = Some(lower.unwrap_or(u64::MAX).min(spare));
+            }
+        }
+        Some(lower)
     }
 
     /// What one short request in small steps takes, when not even that fits; empty otherwise.
     fn smallest_reason(&self) -> String {
         let smallest = Limits {
-            ctx_size: Some(self.attempted.ctx_size.min(CTX_SIZE_STEP)),
+            ctx_size: Some(self.attempted.settings.ctx_size.min(CTX_SIZE_STEP)),
             parallel: Some(1),
             ubatch: Some(self.small_ubatch()),
             prefix_cache: None,
             ..self.limits.clone()
         };
-        let plan = match attempt(self.needs, self.machine, &smallest) {
-            Attempt { plan, obstacle: Some(Obstacle::Bytes { .. }) } => plan,
-            _ => return String::new(),
-        };
-        let used = plan.devices.iter().fold(0u64, |sum, device| sum.saturating_add(device.used));
-        format!("; one request of {} tokens alone needs {}", plan.ctx_size, Size(used))
+        let draft = self.planner.draft(&smallest);
+        if !matches!(draft.obstacle, Some(Obstacle::Bytes(_))) {
+            return String::new();
+        }
+        let used = draft.uses.iter().fold(0u64, |sum, uses| sum.saturating_add(uses.total()));
+        format!("; one request of {} tokens alone needs {}", draft.settings.ctx_size, Size(used))
     }
 
     fn small_ubatch(&self) -> u32 {
-        self.attempted.ubatch.clamp(1, UBATCH_MIN)
+        self.attempted.settings.ubatch.clamp(1, UBATCH_MIN)
     }
+}
+
+/// `bytes`, or as much as `used` takes where that is more. `None` where no round number is.
+fn raised(bytes: u64, used: u64) -> Option<u64> {
+    if bytes < used { used.checked_next_multiple_of(BUDGET_STEP) } else { Some(bytes) }
 }
 
 /// What `changed` differs in from `asked`, as options.
@@ -194,10 +256,20 @@ fn options(asked: &Limits, changed: &Limits) -> String {
     let sizes = sizes.into_iter().filter(|(_, asked, changed)| asked != changed);
     let sizes =
         sizes.filter_map(|(name, _, bytes)| Some(format!("{name} {}", Size(bytes?).exact())));
-    let caps =
-        asked.devices.iter().zip(&changed.devices).filter(|(asked, changed)| asked != changed);
-    let caps = caps.map(|(_, (id, bytes))| format!("--device {id}={}", Size(*bytes).exact()));
-    counts.chain(sizes).chain(caps).collect::<Vec<_>>().join(" ")
+    let cache = changed.stream_cache.iter().filter(|_| asked.stream_cache != changed.stream_cache);
+    let cache = cache.map(StreamCache::option);
+    let caps = per_device("--device", &asked.devices, &changed.devices);
+    let budgets = per_device("--expert-budget", &asked.expert_budgets, &changed.expert_budgets);
+    counts.chain(sizes).chain(cache).chain(caps).chain(budgets).collect::<Vec<_>>().join(" ")
+}
+
+fn per_device<'a>(
+    option: &'a str,
+    asked: &'a [(String, u64)],
+    changed: &'a [(String, u64)],
+) -> impl Iterator<Item = String> + 'a {
+    let changed = asked.iter().zip(changed).filter(|(asked, changed)| asked != changed);
+    changed.map(move |(_, (id, bytes))| format!("{option} {id}={}", Size(*bytes).exact()))
 }
 
 /// The largest of `1..=max` that `holds`, which must hold for every smaller number too.

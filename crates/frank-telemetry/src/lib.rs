@@ -3,7 +3,8 @@
 mod metrics;
 
 pub use metrics::{
-    CATALOGUE, Kind, MetricInfo, Metrics, ModelLabels, RequestLabels, catalogue_markdown,
+    CATALOGUE, Kind, MetricInfo, Metrics, ModelLabels, RequestLabels, TierLabels,
+    catalogue_markdown,
 };
 
 /// Media type of [`Metrics::encode`].

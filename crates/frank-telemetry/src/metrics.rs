@@ -96,6 +96,13 @@ pub struct ModelLabels {
     pub version: &'static str,
 }
 
+/// Labels of [`Metrics::experts`].
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub struct TierLabels {
+    /// `resident` in memory, or `streamed` from a drive.
+    pub tier: &'static str,
+}
+
 /// Makes [`Metrics`], its registration and [`CATALOGUE`] from one list.
 macro_rules! catalogue {
     ($($(#[doc = $help:literal])+ $field:ident: $handle:ty = $make:expr, $kind:ident, $stem:literal, $unit:literal, $labels:literal;)+) => {
@@ -169,6 +176,14 @@ catalogue! {
     prefix_cache_hit_tokens: Counter = Counter::default(), Counter, "frank_prefix_cache_hit_tokens", "", "";
     /// Blocks that were taken out of the prefix cache for their memory.
     prefix_cache_evictions: Counter = Counter::default(), Counter, "frank_prefix_cache_evictions", "", "";
+    /// Routed experts of the model, by where they are.
+    experts: Family<TierLabels, Gauge> = Family::default(), Gauge, "frank_experts", "", "tier";
+    /// Streamed experts that a step needed and that lay in a slot of the stream cache.
+    expert_hits: Counter = Counter::default(), Counter, "frank_expert_hits", "", "";
+    /// Streamed experts that a step needed and that had to be read from a drive.
+    expert_misses: Counter = Counter::default(), Counter, "frank_expert_misses", "", "";
+    /// Bytes of streamed experts read from a drive.
+    expert_read: Counter = Counter::default(), Counter, "frank_expert_read", "bytes", "";
     /// Memory of this process that is in RAM.
     resident_memory: Gauge = Gauge::default(), Gauge, "frank_resident_memory", "bytes", "";
     /// Time since the endpoint started.

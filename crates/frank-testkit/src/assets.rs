@@ -1,8 +1,12 @@
 //! Where tests find what `cargo xtask test` installed: Python, real models, llama.cpp's test data. Never downloads.
 
+mod experts;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use experts::{SMOL_MOE_SHA256, smol_moe, synthetic_moe};
 
 /// A real model: one file that comes in Python packages, and what it has to be.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +81,7 @@ impl RealModel {
 
     fn find(&self) -> Option<PathBuf> {
         if let Some(reason) = self.vanished() {
-            say_skipped(self.name, &reason);
+            say_skipped(&format!("{} cannot be installed: {reason}", self.name));
             return None;
         }
         Some(installed(self.path(), &format!("the model {}", self.name)))
@@ -203,8 +207,8 @@ fn installed(path: PathBuf, what: &str) -> PathBuf {
 }
 
 #[expect(clippy::print_stderr, reason = "a test that tests nothing has to say so")]
-fn say_skipped(name: &str, reason: &str) {
-    eprintln!("skipped: {name} cannot be installed: {reason}");
+fn say_skipped(reason: &str) {
+    eprintln!("skipped: {reason}");
 }
 
 fn non_empty(variable: &str) -> Option<PathBuf> {

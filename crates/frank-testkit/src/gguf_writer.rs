@@ -19,6 +19,8 @@ struct Tensor {
     dims: Vec<u64>,
     type_id: u32,
     bytes: Vec<u8>,
+    /// Bytes in the file; those past the end of `bytes` are zeros.
+    n_bytes: u64,
 }
 
 impl GgufWriter {
@@ -68,8 +70,21 @@ impl GgufWriter {
 
     /// Adds a tensor: dimensions in ggml order (row length first) and its bytes as they lie in the file.
     #[must_use]
-    pub fn tensor(mut self, name: &str, dims: &[u64], type_id: u32, bytes: Vec<u8>) -> GgufWriter {
-        self.tensors.push(Tensor { name: name.to_owned(), dims: dims.to_vec(), type_id, bytes });
+    pub fn tensor(self, name: &str, dims: &[u64], type_id: u32, bytes: Vec<u8>) -> GgufWriter {
+        let n_bytes = bytes.len() as u64;
+        self.push(Tensor { name: name.to_owned(), dims: dims.to_vec(), type_id, bytes, n_bytes })
+    }
+
+    /// Adds a tensor of `n_bytes` zeros, which take no memory here: for headers of models larger than that, and for data
+    /// that the caller writes behind [`GgufWriter::header_bytes`].
+    #[must_use]
+    pub fn hole(self, name: &str, dims: &[u64], type_id: u32, n_bytes: u64) -> GgufWriter {
+        let bytes = Vec::new();
+        self.push(Tensor { name: name.to_owned(), dims: dims.to_vec(), type_id, bytes, n_bytes })
+    }
+
+    fn push(mut self, tensor: Tensor) -> GgufWriter {
+        self.tensors.push(tensor);
         self
     }
 
@@ -98,14 +113,14 @@ impl GgufWriter {
             put_string(&mut out, key);
             put_value(&mut out, value);
         }
-        let mut offset = 0;
+        let mut offset: u64 = 0;
         for tensor in &self.tensors {
             put_string(&mut out, &tensor.name);
             out.extend((tensor.dims.len() as u32).to_le_bytes());
             out.extend(tensor.dims.iter().flat_map(|dim| dim.to_le_bytes()));
             out.extend(tensor.type_id.to_le_bytes());
-            out.extend((offset as u64).to_le_bytes());
-            offset = (offset + tensor.bytes.len()).next_multiple_of(self.alignment());
+            out.extend(offset.to_le_bytes());
+            offset = (offset + tensor.n_bytes).next_multiple_of(self.alignment() as u64);
         }
         out
     }
@@ -115,7 +130,9 @@ impl GgufWriter {
         let mut out = self.header_bytes();
         for tensor in &self.tensors {
             out.resize(out.len().next_multiple_of(self.alignment()), 0);
+            let end = out.len() + tensor.n_bytes as usize;
             out.extend(&tensor.bytes);
+            out.resize(end, 0);
         }
         out
     }

@@ -21,8 +21,8 @@ const LAYOUT_VERSION: u32 = 1;
 /// same name, shape and type differs there too, unless somebody means to deceive himself.
 const SAMPLE_BYTES: u64 = 1024;
 
-/// Opens `directory` for prefixes of `model`, whose keys and values are kept as `kv_types`; files in it may take
-/// `budget_bytes`.
+/// Opens `directory` for prefixes of `model`, whose keys and values are kept as `kv_types` and whose experts are chosen
+/// with `router_bias`; files in it may take `budget_bytes`.
 ///
 /// # Errors
 /// Exit code 2 when the directory is none that can be used, 1 when the system fails or another process uses it.
@@ -31,8 +31,9 @@ pub(crate) fn open(
     budget_bytes: u64,
     model: &ModelFile,
     kv_types: KvTypes,
+    router_bias: Option<&[f32]>,
 ) -> anyhow::Result<DiskCache> {
-    let fingerprint = fingerprint(model, kv_types)?;
+    let fingerprint = fingerprint(model, kv_types, router_bias)?;
     DiskCache::open(directory, budget_bytes, fingerprint).map_err(failure)
 }
 
@@ -57,8 +58,13 @@ fn failure(error: DiskCacheError) -> anyhow::Error {
 }
 
 /// Stands for all that the bytes of a cached prefix depend on beside its tokens: the weights, how keys and values are
-/// kept, and the program. It is the same on every machine, since all instruction sets compute the same bits.
-fn fingerprint(model: &ModelFile, kv_types: KvTypes) -> anyhow::Result<[u8; 32]> {
+/// kept, how experts are chosen, and the program. It is the same on every machine, since all instruction sets compute
+/// the same bits.
+fn fingerprint(
+    model: &ModelFile,
+    kv_types: KvTypes,
+    router_bias: Option<&[f32]>,
+) -> anyhow::Result<[u8; 32]> {
     let mut hash = Sha256::new();
     hash.update(LAYOUT_VERSION.to_le_bytes());
     hash.update(KV_BLOCK_TOKENS.to_le_bytes());
@@ -67,6 +73,10 @@ fn fingerprint(model: &ModelFile, kv_types: KvTypes) -> anyhow::Result<[u8; 32]>
         env!("CARGO_PKG_VERSION"),
         std::env::consts::ARCH
     ));
+    hash.update(router_bias.map_or(0, |biases| biases.len() as u64).to_le_bytes());
+    for bias in router_bias.unwrap_or_default() {
+        hash.update(bias.to_le_bytes());
+    }
     add_program(&mut hash)?;
     for (path, part) in model.paths().iter().zip(&model.header.parts) {
         hash.update(part.file_bytes.to_le_bytes());
@@ -127,7 +137,16 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let path = dir.path().join("model.gguf");
         std::fs::write(&path, writer.to_bytes()).unwrap();
-        fingerprint(&ModelFile::open(&path).unwrap(), kv_types).unwrap()
+        fingerprint(&ModelFile::open(&path).unwrap(), kv_types, None).unwrap()
+    }
+
+    #[test]
+    fn a_router_bias_changes_a_fingerprint() {
+        let model = ModelFile::open(&assets::tiny("olmoe.gguf")).unwrap();
+        let of = |router_bias| fingerprint(&model, F16, router_bias).unwrap();
+        assert_eq!(of(Some(&[0.5; 24][..])), of(Some(&[0.5; 24])));
+        assert_ne!(of(None), of(Some(&[0.0; 24])));
+        assert_ne!(of(Some(&[0.0; 24])), of(Some(&[0.5; 24])));
     }
 
     #[test]
@@ -156,13 +175,13 @@ mod tests {
         let dir = TempDir::new().unwrap();
         std::fs::write(dir.path().join("notes"), "mine").unwrap();
         let check = |path: &Path, fact: &str| {
-            let error = open(path, 1 << 30, &model, F16).unwrap_err();
+            let error = open(path, 1 << 30, &model, F16, None).unwrap_err();
             assert!(error.to_string().contains(fact), "{error:#}");
         };
         check(&dir.path().join("notes"), "is not a directory");
         check(dir.path(), "it holds \"notes\"");
         let place = dir.path().join("new");
-        let _first = open(&place, 1 << 30, &model, F16).unwrap();
+        let _first = open(&place, 1 << 30, &model, F16, None).unwrap();
         check(&place, "in use by another process");
     }
 }

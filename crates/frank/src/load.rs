@@ -19,6 +19,8 @@ pub(crate) struct Prepared {
     pub(crate) file: ModelFile,
     pub(crate) plan: Plan,
     pub(crate) tokenizer: Arc<Tokenizer>,
+    /// What `--router-bias` says, `[layer][expert]`.
+    pub(crate) router_bias: Option<Vec<f32>>,
 }
 
 impl Prepared {
@@ -37,8 +39,9 @@ impl Prepared {
         (family.needs)(&file.header, options.kv_types).map_err(of_arch)?;
         let mut needs = options.needs(&file.header)?;
         adjust(&mut needs);
-        let machine = this_machine()?;
-        let limits = options.limits(&machine)?;
+        let machine = options.with_pools(this_machine()?)?;
+        let limits = options.limits(&machine, &needs)?;
+        let router_bias = options.router_bias(&needs)?;
         let plan = plan(&needs, &machine, &limits).map_err(|refusal| Failure::from(&refusal))?;
         let tokenizer = Tokenizer::from_metadata(&file.header.metadata)
             .map_err(|error| known(error, FailureKind::Input, None))?;
@@ -46,7 +49,7 @@ impl Prepared {
         for warning in tokenizer.warnings() {
             tell(&format!("warning: {warning}"));
         }
-        Ok(Self { file, plan, tokenizer: Arc::new(tokenizer) })
+        Ok(Self { file, plan, tokenizer: Arc::new(tokenizer), router_bias })
     }
 
     /// Reads the weights and takes the memory of the plan; `n_outputs` rows of a step may ask for logits. Tells how
@@ -66,6 +69,8 @@ impl Prepared {
             n_outputs_max: n_outputs,
             kv_blocks: self.plan.kv_blocks(),
             kv_types: options.kv_types,
+            experts: self.plan.expert_tiers.clone(),
+            router_bias: self.router_bias.clone(),
         };
         let start = Instant::now();
         let model = (family.load)(&self.file, &load_options).map_err(|error| match error {

@@ -35,6 +35,7 @@ pub(crate) fn this_machine() -> anyhow::Result<Machine> {
         headroom: None,
         bandwidth: None,
         arithmetic: None,
+        part_of: None,
     };
     Ok(Machine { host: Host { ram: total, cores }, devices: vec![device], drives: Vec::new() })
 }

@@ -69,9 +69,10 @@ fn of_open(error: OpenError) -> anyhow::Error {
     known(error, kind, hint)
 }
 
-/// A warning for each part of the model that ends before its tensors do.
+/// A warning for each part of the model that ends before its tensors do, and one for those that are not there.
 pub(crate) fn cut_off(file: &ModelFile) -> Vec<String> {
     let header = &file.header;
+    let missing = (!file.missing_parts().is_empty()).then(|| lacking(file.missing_parts()));
     let parts = file.paths().iter().zip(&header.parts).enumerate();
     let cut = parts.filter_map(|(index, (path, part))| {
         let tensors = header.tensors.iter().filter(|tensor| tensor.part == index);
@@ -82,5 +83,16 @@ pub(crate) fn cut_off(file: &ModelFile) -> Vec<String> {
         let missing = ends.max()?.checked_sub(part.file_bytes).filter(|&missing| missing > 0)?;
         Some(format!("{} is cut off: {missing} bytes are missing at its end", path.display()))
     });
-    cut.collect()
+    missing.into_iter().chain(cut).collect()
+}
+
+/// Says which parts are not there: the first of them, and how many.
+fn lacking(missing: &[String]) -> String {
+    match missing {
+        [one] => format!("a part of the model is not here: {one}"),
+        [first, ..] => {
+            format!("{} parts of the model are not here, from {first} on", missing.len())
+        }
+        [] => String::new(),
+    }
 }

@@ -1,7 +1,10 @@
 //! Model options: what every command that plans or loads a model accepts, in frank's and llama.cpp's spellings.
 
+mod cache;
+mod experts;
+
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
@@ -10,8 +13,10 @@ use frank_gguf::ModelHeader;
 use frank_hub::FailureKind;
 use frank_kernels::KvType;
 use frank_models::KvTypes;
-use frank_plan::{Limits, Machine, ModelNeeds, parse_size};
+use frank_plan::{Limits, Machine, MachineError, ModelNeeds, parse_size};
 
+pub(crate) use self::cache::CacheOptions;
+use self::experts::ExpertOptions;
 use crate::report::{Failure, known};
 
 /// llama.cpp's spellings of more than one letter after one dash, which clap would read as several options.
@@ -31,9 +36,6 @@ pub(crate) fn full_spellings(
 
 /// More threads than cores only wait for each other, and each takes memory that the plan does not count.
 const THREADS_MAX: i64 = 512;
-
-/// What prefixes may take on a disk when nobody says: some hundred long conversations of a small model.
-const CACHE_DIR_BYTES_DEFAULT: u64 = 4 << 30;
 
 /// How a model is held: `serve`, `run`, `eval` and `fit` take the same.
 #[derive(Debug, Args)]
@@ -64,9 +66,10 @@ pub(crate) struct ModelOptions {
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub(crate) memory_budget: Option<u64>,
 
-    /// What may be held on one device, as in cpu:0=4GiB; may be given for each device
+    /// What may be held on one device, as in cpu:0=4GiB; may be given for each device. cpu:1=SIZE and so on declare
+    /// pools of their own within the memory of cpu:0, for experts
     #[arg(long = "device", value_name = "ID=SIZE")]
-    pub(crate) devices: Vec<DeviceCap>,
+    pub(crate) devices: Vec<DeviceBytes>,
 
     /// What stays free on each device [default: 5 % of it, at most 512 MiB, or none beside a budget]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
@@ -85,15 +88,35 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
-    /// What the planner should keep to.
+    /// `machine` with the pools of memory that `--device` declares on it.
     ///
     /// # Errors
-    /// When an option names a device that `machine` lacks, or one where nothing would be placed.
-    pub(crate) fn limits(&self, machine: &Machine) -> anyhow::Result<Limits> {
-        for DeviceCap { id, .. } in &self.devices {
-            check_device(id, machine)?;
+    /// When a name is neither that of a device nor `cpu:N`.
+    pub(crate) fn with_pools(&self, mut machine: Machine) -> anyhow::Result<Machine> {
+        for DeviceBytes { id, bytes } in &self.devices {
+            if has_device(&machine, id) {
+                continue;
+            }
+            match machine.declare(id, *bytes) {
+                Ok(()) => {}
+                Err(MachineError::NotAPool { .. }) => check_known("--device", id, &machine)?,
+                Err(error) => return Err(known(error, FailureKind::Input, None)),
+            }
         }
-        Ok(Limits {
+        Ok(machine)
+    }
+
+    /// What the planner should keep to for a model on a machine that [`ModelOptions::with_pools`] gave.
+    ///
+    /// # Errors
+    /// When an option names a device that `machine` lacks or one where nothing would be placed, or a file about the
+    /// experts cannot be used.
+    pub(crate) fn limits(&self, machine: &Machine, needs: &ModelNeeds) -> anyhow::Result<Limits> {
+        for DeviceBytes { id, .. } in &self.devices {
+            check_known("--device", id, machine)?;
+            check_use(id, machine, needs)?;
+        }
+        let mut limits = Limits {
             ctx_size: self.ctx_size,
             parallel: self.parallel,
             ubatch: self.ubatch_size,
@@ -102,7 +125,18 @@ impl ModelOptions {
             memory_budget: self.memory_budget,
             devices: self.devices.iter().map(|cap| (cap.id.clone(), cap.bytes)).collect(),
             headroom: self.headroom,
-        })
+            ..Limits::default()
+        };
+        self.experts.limit(&mut limits, machine, needs)?;
+        Ok(limits)
+    }
+
+    /// What `--router-bias` adds to the routers of a model, `[layer][expert]`.
+    ///
+    /// # Errors
+    /// When the file cannot be read or is not about this model.
+    pub(crate) fn router_bias(&self, needs: &ModelNeeds) -> anyhow::Result<Option<Vec<f32>>> {
+        self.experts.router_bias(needs)
     }
 
     /// Bytes that this process may take beside what it holds; `None` where no option limits it.
@@ -125,130 +159,39 @@ impl ModelOptions {
     }
 }
 
-fn check_device(id: &str, machine: &Machine) -> anyhow::Result<()> {
-    let known: Vec<&str> = machine.devices.iter().map(|device| device.id.as_str()).collect();
-    if !known.contains(&id) {
-        let fact = format!("--device {id}: the machine has no such device");
-        return Err(Failure::usage(fact).hint(format!("it has {}", known.join(", "))).into());
+fn has_device(machine: &Machine, id: &str) -> bool {
+    machine.devices.iter().any(|device| device.id == id)
+}
+
+/// Refuses a device that the machine lacks.
+fn check_known(option: &str, id: &str, machine: &Machine) -> Result<(), Failure> {
+    if has_device(machine, id) {
+        return Ok(());
     }
+    let known: Vec<&str> = machine.devices.iter().map(|device| device.id.as_str()).collect();
+    let fact = format!("{option} {id}: the machine has no such device");
+    Err(Failure::usage(fact).hint(format!("it has {}", known.join(", "))))
+}
+
+/// Refuses a device where nothing of the model could be placed: only experts lie elsewhere than the rest.
+fn check_use(id: &str, machine: &Machine, needs: &ModelNeeds) -> Result<(), Failure> {
     match machine.primary() {
-        Some(primary) if primary.id != id => {
+        Some(primary) if primary.id != id && needs.experts == 0 => {
             let fact = format!("--device {id} has no effect: nothing is placed there");
-            Err(Failure::usage(fact).hint(format!("the whole model lies on {}", primary.id)).into())
+            Err(Failure::usage(fact).hint(format!("the whole model lies on {}", primary.id)))
         }
         _ => Ok(()),
     }
 }
 
-/// What is kept of requests for later ones that begin alike. Commands that run a single request do without.
-#[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "Cache options")]
-pub(crate) struct CacheOptions {
-    /// Memory for prefixes of earlier requests, beyond what running ones need, as in 1GiB; 0 keeps none
-    /// [default: what running requests leave idle]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
-    prefix_cache: Option<u64>,
-
-    /// Folder of prefixes that the next start finds too; it is made if it is missing, and nobody else may read it
-    #[arg(long, value_name = "DIR")]
-    cache_dir: Option<PathBuf>,
-
-    /// What the files in the cache folder may take [default: 4GiB]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
-    cache_dir_size: Option<u64>,
-}
-
-impl CacheOptions {
-    /// Refuses options that undo each other.
-    ///
-    /// # Errors
-    /// When one of them has no effect beside the others.
-    pub(crate) fn check_effect(&self) -> Result<(), Failure> {
-        let no_effect = match self {
-            Self { cache_dir: None, cache_dir_size: Some(_), .. } => {
-                Failure::usage("--cache-dir-size has no effect without --cache-dir")
-            }
-            Self { cache_dir: Some(_), prefix_cache: Some(0), .. } => {
-                Failure::usage("--cache-dir has no effect beside --prefix-cache 0")
-                    .hint("leave out one of them")
-            }
-            Self { cache_dir: Some(_), cache_dir_size: Some(0), .. } => {
-                Failure::usage("--cache-dir has no effect beside --cache-dir-size 0")
-                    .hint("leave out both")
-            }
-            _ => return Ok(()),
-        };
-        Err(no_effect)
-    }
-
-    /// Whether prefixes are kept at all.
-    pub(crate) fn keeps_prefixes(&self) -> bool {
-        self.prefix_cache != Some(0)
-    }
-
-    /// The folder where prefixes are kept, and the bytes that they may take there.
-    pub(crate) fn directory(&self) -> Option<(&Path, u64)> {
-        let bytes = self.cache_dir_size.unwrap_or(CACHE_DIR_BYTES_DEFAULT);
-        self.cache_dir.as_deref().map(|directory| (directory, bytes))
-    }
-}
-
-/// Options for models with experts. All are known, so that each can be refused by name.
-#[derive(Debug, Args)]
-struct ExpertOptions {
-    #[arg(long, value_name = "ID=SIZE", hide = true)]
-    expert_budget: Vec<String>,
-    #[arg(long, value_name = "[ID=]SIZE", hide = true)]
-    stream_cache: Option<String>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    placement: Option<PathBuf>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    hotness: Option<PathBuf>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    protected_experts: Option<PathBuf>,
-    #[arg(long, value_name = "FILE", hide = true)]
-    router_bias: Option<PathBuf>,
-    #[arg(long, value_name = "WAY", hide = true)]
-    io: Option<String>,
-    #[arg(long, hide = true)]
-    no_prefetch: bool,
-}
-
-impl ExpertOptions {
-    /// Refuses options that have no effect for the model.
-    fn check_effect(&self, needs: &ModelNeeds) -> Result<(), Failure> {
-        let Some(option) = self.given() else { return Ok(()) };
-        let fact = match needs.experts {
-            0 => format!("{option} has no effect: this {} model has no experts", needs.arch),
-            _ => format!("{option} is not available yet: all experts are kept in memory"),
-        };
-        Err(Failure::usage(fact).hint(format!("leave out {option}")))
-    }
-
-    /// The first of them that was given.
-    fn given(&self) -> Option<&'static str> {
-        let options = [
-            ("--expert-budget", !self.expert_budget.is_empty()),
-            ("--stream-cache", self.stream_cache.is_some()),
-            ("--placement", self.placement.is_some()),
-            ("--hotness", self.hotness.is_some()),
-            ("--protected-experts", self.protected_experts.is_some()),
-            ("--router-bias", self.router_bias.is_some()),
-            ("--io", self.io.is_some()),
-            ("--no-prefetch", self.no_prefetch),
-        ];
-        options.into_iter().find(|&(_, is_given)| is_given).map(|(name, _)| name)
-    }
-}
-
-/// `ID=SIZE`: what may be held on one device.
+/// `ID=SIZE`: bytes on one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DeviceCap {
+pub(crate) struct DeviceBytes {
     id: String,
     bytes: u64,
 }
 
-impl FromStr for DeviceCap {
+impl FromStr for DeviceBytes {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -288,33 +231,6 @@ mod tests {
         let expected =
             ["frank", "fit", "--parallel", "2", "--ubatch-size", "8", "-npx", "--", "-np"];
         assert!(full_spellings(args).eq(expected.map(OsString::from)));
-    }
-
-    #[test]
-    fn cache_options_that_undo_each_other_are_refused() {
-        let check = |prefix_cache, cache_dir: Option<&str>, cache_dir_size, refused: &str| {
-            let cache_dir = cache_dir.map(PathBuf::from);
-            let options = CacheOptions { prefix_cache, cache_dir, cache_dir_size };
-            let fact = options.check_effect().err().map(|failure| failure.to_string());
-            assert_eq!(fact.unwrap_or_default(), refused);
-        };
-        check(None, None, None, "");
-        check(Some(0), None, None, "");
-        check(Some(1), Some("d"), Some(1), "");
-        check(None, None, Some(1), "--cache-dir-size has no effect without --cache-dir");
-        check(Some(0), Some("d"), None, "--cache-dir has no effect beside --prefix-cache 0");
-        check(None, Some("d"), Some(0), "--cache-dir has no effect beside --cache-dir-size 0");
-    }
-
-    #[test]
-    fn a_cache_folder_may_take_4_gib_when_nobody_says() {
-        let folder = |cache_dir_size| {
-            let cache_dir = Some(PathBuf::from("d"));
-            let options = CacheOptions { prefix_cache: None, cache_dir, cache_dir_size };
-            options.directory().map(|(_, bytes)| bytes)
-        };
-        assert_eq!((folder(None), folder(Some(5))), (Some(4 << 30), Some(5)));
-        assert_eq!(CacheOptions::default().directory(), None);
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::fmt::Write;
 
-use frank_plan::{Bound, DevicePlan, KV_BLOCK_TOKENS, KvGroupPlan, Plan, Prediction, Size};
+use frank_plan::{Bound, DevicePlan, KV_BLOCK_TOKENS, KvGroupPlan, Plan, Prediction, Size, Tier};
 
 use crate::report::printable;
 
 /// The plan as text for a terminal.
 pub(crate) fn table(plan: &Plan) -> String {
     let mut lines = vec![model_line(plan), settings_line(plan)];
+    lines.extend(tiers_line(plan));
     for device in &plan.devices {
         lines.push(String::new());
         lines.extend(device_lines(device));
@@ -24,7 +25,8 @@ pub(crate) fn table(plan: &Plan) -> String {
     out
 }
 
-fn model_line(plan: &Plan) -> String {
+/// The model.
+pub(crate) fn model_line(plan: &Plan) -> String {
     let model = &plan.model;
     let experts = match model.experts {
         0 => String::new(),
@@ -33,7 +35,8 @@ fn model_line(plan: &Plan) -> String {
     format!("{}, {} layers{experts}, {} file", model.arch, model.layers, Size(model.file_bytes))
 }
 
-fn settings_line(plan: &Plan) -> String {
+/// The settings that decide how much memory it takes.
+pub(crate) fn settings_line(plan: &Plan) -> String {
     let requests = match plan.parallel {
         1 => "1 request".to_owned(),
         parallel => format!("each of {parallel} requests"),
@@ -48,6 +51,30 @@ fn settings_line(plan: &Plan) -> String {
     )
 }
 
+/// Where the routed experts are in the end, whatever was asked for; `None` for a model without any.
+pub(crate) fn tiers_line(plan: &Plan) -> Option<String> {
+    let experts = &plan.experts;
+    // The dense weights lie on the primary device, and nowhere else.
+    let first = plan.devices.iter().position(|device| device.uses.dense > 0).unwrap_or(0);
+    let primary = plan.devices.get(first).filter(|_| experts.count > 0)?;
+    let others = plan.devices.iter().enumerate().filter(|&(index, _)| index != first);
+    let others = others.map(|(index, device)| {
+        let held = plan.expert_tiers.tiers.iter().filter(|tier| is_on(**tier, index)).count();
+        format!(", {held} on {}", device.id)
+    });
+    let streamed = (experts.stream > 0).then(|| {
+        let slot = Size(plan.expert_tiers.slot_bytes);
+        format!(", {} streamed through {} slots of {slot}", experts.stream, experts.cache_slots)
+    });
+    let resident = format!("experts: {} on {}", experts.primary, primary.id);
+    Some(resident + &others.collect::<String>() + &streamed.unwrap_or_default())
+}
+
+/// Whether an expert lies on the device at `index` of the plan, other than the one that owns the dense weights.
+fn is_on(tier: Tier, index: usize) -> bool {
+    matches!(tier, Tier::Secondary(device) if usize::from(device) == index)
+}
+
 /// How much of a token's KV cache is kept for a while only.
 fn window(group: &KvGroupPlan, ctx_size: u32) -> Option<String> {
     let window = group.window.filter(|&window| window < ctx_size)?;
@@ -56,7 +83,7 @@ fn window(group: &KvGroupPlan, ctx_size: u32) -> Option<String> {
 }
 
 /// Expected speeds of one request alone, those that can be told.
-fn speed_line(predict: &Prediction) -> Option<String> {
+pub(crate) fn speed_line(predict: &Prediction) -> Option<String> {
     let decode = predict.decode_tok_s.map(|tok_s| {
         let bound = match predict.bound {
             Some(Bound::Dram) => ", bound by memory bandwidth",

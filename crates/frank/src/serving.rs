@@ -203,7 +203,8 @@ fn end_at_once(code: i32) -> ! {
 /// The prefixes in the folder of `--cache-dir`.
 fn disk_cache(prepared: &Prepared, options: &ModelOptions) -> anyhow::Result<Option<DiskCache>> {
     let Some((directory, bytes)) = options.cache.directory() else { return Ok(None) };
-    cache_dir::open(directory, bytes, &prepared.file, options.kv_types).map(Some)
+    let router_bias = prepared.router_bias.as_deref();
+    cache_dir::open(directory, bytes, &prepared.file, options.kv_types, router_bias).map(Some)
 }
 
 /// The template of `--chat-template`, else of the file. One in the file that cannot be used costs only chat.

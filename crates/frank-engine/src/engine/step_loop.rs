@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use frank_models::Model;
-use frank_telemetry::Metrics;
+use frank_telemetry::{Metrics, TierLabels};
 
 use super::Shared;
 use super::batch::{SequenceRows, forward};
@@ -29,7 +29,7 @@ pub(super) struct StepLoop {
     /// Why the next rows of some of them cannot be computed.
     failures: BTreeMap<RequestId, String>,
     logits: Vec<f32>,
-    /// What the metrics say of the scheduler.
+    /// What the metrics say of the scheduler and the model.
     counted: Counted,
     disk: Option<Disk>,
     /// Whether all that runs waits for the disk.
@@ -51,6 +51,7 @@ impl StepLoop {
     ) -> Self {
         let disk = disk.map(|cache| Disk::start(cache, Arc::clone(&shared), model.as_ref()));
         let logits = vec![0.0; shared.options.n_parallel * model.n_vocab()];
+        tell_tiers(model.as_ref(), &metrics);
         Self {
             shared,
             model,
@@ -212,7 +213,7 @@ impl StepLoop {
         // The pages of this step are to be stored, whether or not another step follows.
         state.has_news |= self.disk.is_some();
         state.note_counts();
-        let counted = Counted::of(&state.scheduler);
+        let counted = Counted::of(&state.scheduler, self.model.as_ref());
         drop(state);
         self.counted.count_up_to(counted, &self.metrics);
         let events = results.into_iter().map(|(_, event)| event);
@@ -231,18 +232,39 @@ impl Drop for StepLoop {
     }
 }
 
-/// What the prefix cache has done since the start.
+/// Says where the routed experts of a model are. A model without any has no such series.
+fn tell_tiers(model: &dyn Model, metrics: &Metrics) {
+    let Some(store) = model.expert_statistics() else { return };
+    let tiers = [("resident", store.n_primary + store.n_secondary), ("streamed", store.n_streamed)];
+    for (tier, n_experts) in tiers {
+        let gauge = metrics.experts.get_or_create(&TierLabels { tier });
+        gauge.set(i64::try_from(n_experts).unwrap_or(i64::MAX));
+    }
+}
+
+/// What the prefix cache and the expert store have done since the start.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counted {
     n_looked_up: u64,
     n_found: u64,
     n_evicted: u64,
+    expert_hits: u64,
+    expert_misses: u64,
+    expert_bytes_read: u64,
 }
 
 impl Counted {
-    fn of(scheduler: &Scheduler) -> Self {
+    fn of(scheduler: &Scheduler, model: &dyn Model) -> Self {
         let Totals { n_looked_up, n_found, .. } = scheduler.totals();
-        Self { n_looked_up, n_found, n_evicted: scheduler.kv().pages.n_evicted() }
+        let store = model.expert_statistics().unwrap_or_default();
+        Self {
+            n_looked_up,
+            n_found,
+            n_evicted: scheduler.kv().pages.n_evicted(),
+            expert_hits: store.hits,
+            expert_misses: store.misses,
+            expert_bytes_read: store.bytes_read,
+        }
     }
 
     /// Adds to `metrics` what has come since the last time.
@@ -250,6 +272,9 @@ impl Counted {
         metrics.prefix_cache_lookup_tokens.inc_by(now.n_looked_up - self.n_looked_up);
         metrics.prefix_cache_hit_tokens.inc_by(now.n_found - self.n_found);
         metrics.prefix_cache_evictions.inc_by(now.n_evicted - self.n_evicted);
+        metrics.expert_hits.inc_by(now.expert_hits - self.expert_hits);
+        metrics.expert_misses.inc_by(now.expert_misses - self.expert_misses);
+        metrics.expert_read.inc_by(now.expert_bytes_read - self.expert_bytes_read);
         *self = now;
     }
 }

@@ -10,7 +10,7 @@ use frank_engine::{
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
 use frank_models::{KvTypes, LoadOptions, arch};
-use frank_plan::{kv_request_blocks, kv_windows};
+use frank_plan::{ExpertTiers, kv_request_blocks, kv_windows};
 use frank_telemetry::Metrics;
 use frank_testkit::assets;
 
@@ -90,6 +90,8 @@ impl Subject {
             n_outputs_max: n_parallel,
             kv_blocks: kv_windows(&needs.state).into_iter().map(blocks).collect(),
             kv_types,
+            experts: ExpertTiers::resident(needs.layers, needs.experts),
+            router_bias: None,
         };
         let model = (family.load)(&file, &options).expect("the model loads");
         let n_vocab = model.n_vocab();

@@ -24,12 +24,37 @@ pub(super) struct Part {
     split: SplitInfo,
 }
 
-/// All parts of the model of which `path` is one, in order.
-pub(super) fn find_all(path: &Path) -> Result<Vec<Part>, OpenError> {
+/// The parts of a model that are there.
+pub(super) struct Found {
+    /// In order; at least one.
+    pub(super) parts: Vec<Part>,
+    /// The others: file names, or numbers where the names cannot be known.
+    pub(super) missing: Vec<String>,
+    folder: PathBuf,
+}
+
+impl Found {
+    /// Refuses a model that is not all there.
+    pub(super) fn check_all(&self) -> Result<(), OpenError> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let (folder, missing) = (self.folder.clone(), self.missing.clone());
+        Err(OpenError::MissingParts { folder, count: self.parts[0].split.count, missing })
+    }
+
+    /// Whether the part that has the model's keys is there.
+    pub(super) fn has_first(&self) -> bool {
+        self.parts[0].split.no == 0
+    }
+}
+
+/// All parts of the model of which `path` is one, as far as they are in its folder.
+pub(super) fn find_all(path: &Path) -> Result<Found, OpenError> {
     let given = Part::open(path)?;
     given.check_end()?;
     if given.split.count == 1 {
-        return Ok(vec![given]);
+        return Ok(Found { parts: vec![given], missing: Vec::new(), folder: PathBuf::new() });
     }
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -160,8 +185,8 @@ fn other_files(path: &Path, folder: &Path) -> Result<Vec<PathBuf>, OpenError> {
     Ok(files)
 }
 
-/// The parts by their numbers, each exactly once.
-fn in_order(given: Part, siblings: Vec<Part>, folder: &Path) -> Result<Vec<Part>, OpenError> {
+/// The parts by their numbers, each at most once.
+fn in_order(given: Part, siblings: Vec<Part>, folder: &Path) -> Result<Found, OpenError> {
     let SplitInfo { count, tensors_count, .. } = given.split;
     let mut parts = BTreeMap::from([(given.split.no, given)]);
     for part in siblings {
@@ -175,14 +200,11 @@ fn in_order(given: Part, siblings: Vec<Part>, folder: &Path) -> Result<Vec<Part>
         }
         parts.insert(no, part);
     }
-    if parts.len() == usize::from(count) {
-        return Ok(parts.into_values().collect());
-    }
     let stem = parts.values().find_map(|part| Some(name_of_part(&part.path, count)?.stem));
     let name = |no| match stem {
         Some(stem) => part_name(stem, no, count),
         None => format!("part {}", no + 1),
     };
     let missing = (0..count).filter(|no| !parts.contains_key(no)).map(name).collect();
-    Err(OpenError::MissingParts { folder: folder.to_owned(), count, missing })
+    Ok(Found { parts: parts.into_values().collect(), missing, folder: folder.to_owned() })
 }

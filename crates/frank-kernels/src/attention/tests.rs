@@ -1,7 +1,7 @@
 //! Attention against plain sums in f64, and the same bits whatever computes it.
 
 use super::*;
-use crate::kv::{KvLayerMut, store_kv};
+use crate::kv::{KvLayerMut, KvType, store_kv};
 use half::f16;
 use proptest::prelude::*;
 
@@ -10,6 +10,7 @@ struct Sequence {
     shape: AttentionShape,
     kv_type: KvType,
     n_positions: usize,
+    sinks: Option<Vec<f32>>,
 }
 
 fn noise(i: usize) -> f32 {
@@ -33,18 +34,36 @@ impl Sequence {
                 n_head,
                 n_head_kv,
                 head_dim,
+                value_dim: head_dim,
                 scale,
                 window: None,
                 soft_cap: None,
             },
             kv_type,
             n_positions,
+            sinks: None,
         }
     }
 
-    fn row(&self, what: usize, position: usize) -> Vec<f32> {
+    fn with_value_dim(mut self, value_dim: usize) -> Self {
+        self.shape.value_dim = value_dim;
+        self
+    }
+
+    /// Sinks from far below the scores to well above them.
+    fn with_sinks(mut self) -> Self {
+        self.sinks = Some((0..self.shape.n_head).map(|head| 6.0 * noise(head + 77)).collect());
+        self
+    }
+
+    fn k(&self, position: usize) -> Vec<f32> {
         let n = self.shape.n_head_kv * self.shape.head_dim;
-        (0..n).map(|i| noise(what * 31 + position * n + i)).collect()
+        (0..n).map(|i| noise(position * n + i)).collect()
+    }
+
+    fn v(&self, position: usize) -> Vec<f32> {
+        let n = self.shape.n_head_kv * self.shape.value_dim;
+        (0..n).map(|i| noise(31 + position * n + i)).collect()
     }
 
     fn q(&self, position: usize) -> Vec<f32> {
@@ -68,22 +87,25 @@ impl Sequence {
     ) -> Vec<f32> {
         let held = &table[first / KV_BLOCK..];
         let n_blocks = *held.iter().max().expect("a block") as usize + 1;
-        let words = n_blocks * self.shape.block_values() * self.kv_type.value_bytes() / 4;
-        let (mut k, mut v) = (vec![f32::NAN; words], vec![f32::NAN; words]);
+        let AttentionShape { n_head, n_head_kv, head_dim, value_dim, .. } = self.shape;
+        let words =
+            |dim: usize| n_blocks * KV_BLOCK * n_head_kv * dim * self.kv_type.value_bytes() / 4;
+        let (mut k, mut v) = (vec![f32::NAN; words(head_dim)], vec![f32::NAN; words(value_dim)]);
         let (k_type, v_type) = (self.kv_type, self.kv_type);
         let (k_bytes, v_bytes) =
             (bytemuck::cast_slice_mut(&mut k), bytemuck::cast_slice_mut(&mut v));
         let mut kv = KvLayerMut { k: k_bytes, v: v_bytes, k_type, v_type };
         for (p, position) in (0..self.n_positions).zip(0..).skip(first) {
-            store_kv(&self.shape, &mut kv, table, position, &self.row(0, p), &self.row(1, p));
+            store_kv(&self.shape, &mut kv, table, position, &self.k(p), &self.v(p));
         }
         let q: Vec<f32> = positions.iter().flat_map(|&p| self.q(p as usize)).collect();
-        let mut out = vec![f32::NAN; q.len()];
+        let mut out = vec![f32::NAN; positions.len() * n_head * value_dim];
         let queries = Queries {
             q: &q,
             positions,
             sequences: &vec![0; positions.len()],
             block_tables: &[table],
+            sinks: self.sinks.as_deref(),
         };
         let kv =
             KvLayer { k: bytemuck::cast_slice(&k), v: bytemuck::cast_slice(&v), k_type, v_type };
@@ -95,27 +117,30 @@ impl Sequence {
     fn exact(&self, position: usize) -> Vec<f64> {
         let round =
             |x: f32| if self.kv_type == KvType::F16 { f16::from_f32(x).to_f32() } else { x };
-        let (hd, group) = (self.shape.head_dim, self.shape.n_head / self.shape.n_head_kv);
+        let AttentionShape { n_head, n_head_kv, head_dim, value_dim, scale, .. } = self.shape;
         let q = self.q(position);
+        let (keys, values): (Vec<_>, Vec<_>) =
+            (0..=position).map(|p| (self.k(p), self.v(p))).unzip();
         let mut out = Vec::new();
-        for (head, q) in q.chunks(hd).enumerate() {
-            let part = head / group * hd..(head / group + 1) * hd;
-            let dot = |p: usize| {
-                let k = &self.row(0, p)[part.clone()];
+        for (head, q) in q.chunks(head_dim).enumerate() {
+            let head_kv = head / (n_head / n_head_kv);
+            let dot = |k: &Vec<f32>| {
+                let k = &k[head_kv * head_dim..][..head_dim];
                 q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(round(*k))).sum::<f64>()
             };
-            let score = |p: usize| {
-                let score = dot(p) * f64::from(self.shape.scale);
+            let score = |k: &Vec<f32>| {
+                let score = dot(k) * f64::from(scale);
                 let capped = |cap: f32| f64::from(cap) * (score / f64::from(cap)).tanh();
                 self.shape.soft_cap.map_or(score, capped)
             };
             let seen = |p: usize| self.shape.window.is_none_or(|window| position - p < window);
-            let weights: Vec<f64> =
-                (0..=position).map(|p| if seen(p) { score(p).exp() } else { 0.0 }).collect();
-            let sum: f64 = weights.iter().sum();
-            for d in part.clone() {
-                let value = |(p, w): (usize, &f64)| w * f64::from(round(self.row(1, p)[d]));
-                out.push(weights.iter().enumerate().map(value).sum::<f64>() / sum);
+            let weight = |(p, k): (usize, &Vec<f32>)| if seen(p) { score(k).exp() } else { 0.0 };
+            let weights: Vec<f64> = keys.iter().enumerate().map(weight).collect();
+            let sink = self.sinks.as_ref().map_or(0.0, |sinks| f64::from(sinks[head]).exp());
+            let sum = sink + weights.iter().sum::<f64>();
+            for d in head_kv * value_dim..(head_kv + 1) * value_dim {
+                let weighed = weights.iter().zip(&values).map(|(w, v)| w * f64::from(round(v[d])));
+                out.push(weighed.sum::<f64>() / sum);
             }
         }
         out
@@ -174,7 +199,7 @@ fn what_lies_before_the_window_is_not_read() {
 
 #[test]
 fn heads_of_every_supported_size_agree_with_the_textbook() {
-    for head_dim in [16, 32, 48, 64, 80, 128, 256, 320, 512] {
+    for head_dim in [16, 32, 48, 64, 80, 128, 256, 320, 512, 1024] {
         let sequence = Sequence::new(3, 1, head_dim, KvType::F16, 70);
         let out = sequence.run(isa(), 2, &table(70), &[69]);
         for (got, exact) in out.iter().zip(sequence.exact(69)) {
@@ -182,8 +207,63 @@ fn heads_of_every_supported_size_agree_with_the_textbook() {
             assert!((f64::from(*got) - exact).abs() < 1e-5, "{got} for {exact}, {head_dim}");
         }
     }
-    assert!(!Sequence::new(1, 1, 528, KvType::F16, 1).shape.is_supported());
-    assert!(!Sequence::new(1, 1, 24, KvType::F16, 1).shape.is_supported());
+    let supported = |head_dim, value_dim| {
+        let sequence = Sequence::new(1, 1, head_dim, KvType::F16, 1).with_value_dim(value_dim);
+        sequence.shape.is_supported()
+    };
+    assert!(supported(576, 512));
+    for bad in [0, 24, 1040] {
+        assert!(!supported(bad, 64) && !supported(64, bad), "{bad}");
+    }
+}
+
+#[test]
+fn many_heads_over_one_latent_agree_with_the_textbook() {
+    // Numbers of heads that are one tile or two, and turns of equal and of unequal size.
+    for (n_head, kv_type, n) in [
+        (16, KvType::F32, 40),
+        (13, KvType::F16, 300),
+        (67, KvType::F16, 33),
+        (128, KvType::F32, 257),
+    ] {
+        let sequence = Sequence::new(n_head, 1, 576, kv_type, n).with_value_dim(512);
+        let last = u32::try_from(n - 1).expect("small");
+        let out = sequence.run(isa(), 2, &table(n), &[last]);
+        for (i, (got, exact)) in out.iter().zip(sequence.exact(n - 1)).enumerate() {
+            let head = i / 512;
+            assert!(
+                (f64::from(*got) - exact).abs() < 1e-5,
+                "{got} for {exact}, {head} of {n_head}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_sink_takes_its_part_of_the_softmax_and_adds_nothing() {
+    for (window, cap, n) in
+        [(None, None, 1), (None, None, 600), (Some(100), None, 600), (Some(300), Some(2.5), 600)]
+    {
+        let mut sequence = Sequence::new(12, 2, 32, KvType::F32, n).with_value_dim(48).with_sinks();
+        (sequence.shape.window, sequence.shape.soft_cap) = (window, cap);
+        let last = u32::try_from(n - 1).expect("small");
+        let out = sequence.run(isa(), 2, &table(n), &[last]);
+        for (got, exact) in out.iter().zip(sequence.exact(n - 1)) {
+            assert!((f64::from(*got) - exact).abs() < 2e-6, "{got} for {exact}, {window:?}, {n}");
+        }
+    }
+}
+
+#[test]
+fn a_sink_below_all_scores_changes_no_bit_and_one_above_all_takes_everything() {
+    let mut sequence = Sequence::new(3, 1, 16, KvType::F32, 600);
+    let without = sequence.run(isa(), 1, &table(600), &[599]);
+    for low in [f32::NEG_INFINITY, -1e30] {
+        sequence.sinks = Some(vec![low; 3]);
+        assert_eq!(bits(&sequence.run(isa(), 1, &table(600), &[599])), bits(&without), "{low}");
+    }
+    sequence.sinks = Some(vec![1e30; 3]);
+    assert!(sequence.run(isa(), 1, &table(600), &[599]).iter().all(|&x| x == 0.0));
 }
 
 #[test]
@@ -202,20 +282,39 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(frank_testkit::property_cases(24)))]
     #[test]
     fn instruction_set_threads_batch_and_block_places_do_not_change_a_bit(
-        group in 1usize..10, n_head_kv in 1usize..3, dim in 1usize..6, f16: bool, n in 1usize..530,
-        window in prop::option::of(1usize..530), cap: bool,
+        group in prop_oneof![1usize..20, 60usize..70], n_head_kv in 1usize..3, dim in 1usize..6,
+        value_dim in 1usize..6, f16: bool, n in 1usize..530, window in prop::option::of(1usize..530),
+        cap: bool, sinks: bool,
     ) {
         let kv_type = if f16 { KvType::F16 } else { KvType::F32 };
-        let mut sequence = Sequence::new(group * n_head_kv, n_head_kv, 16 * dim, kv_type, n);
+        let sequence = Sequence::new(group * n_head_kv, n_head_kv, 16 * dim, kv_type, n);
+        let sequence = sequence.with_value_dim(16 * value_dim);
+        let mut sequence = if sinks { sequence.with_sinks() } else { sequence };
         sequence.shape.window = window;
         sequence.shape.soft_cap = cap.then_some(3.0);
-        let last = u32::try_from(n - 1).expect("small");
-        let scalar = sequence.run(Isa::Scalar, 1, &table(n), &[last]);
-        prop_assert_eq!(bits(&scalar), bits(&sequence.run(Isa::Avx2, 1, &table(n), &[last])));
-        let mut scattered = table(n);
-        scattered.reverse();
-        let rows: Vec<u32> = (last / 2..=last).collect();
-        let together = sequence.run(Isa::Avx512Vnni, 2, &scattered, &rows);
-        prop_assert_eq!(bits(&scalar), bits(&together[together.len() - scalar.len()..]));
+        check_same_bits(&sequence);
     }
+
+    #[test]
+    fn nor_do_they_for_heads_as_large_as_a_latent(
+        n_head in 1usize..20, dim in 30usize..64, value_dim in 20usize..64, f16: bool, n in 1usize..300,
+        sinks: bool,
+    ) {
+        let kv_type = if f16 { KvType::F16 } else { KvType::F32 };
+        let sequence = Sequence::new(n_head, 1, 16 * dim, kv_type, n).with_value_dim(16 * value_dim);
+        check_same_bits(&if sinks { sequence.with_sinks() } else { sequence });
+    }
+}
+
+/// The last row alone on the plain code, against other code, threads, places of blocks and rows beside it.
+fn check_same_bits(sequence: &Sequence) {
+    let n = sequence.n_positions;
+    let last = u32::try_from(n - 1).expect("small");
+    let scalar = sequence.run(Isa::Scalar, 1, &table(n), &[last]);
+    assert_eq!(bits(&scalar), bits(&sequence.run(Isa::Avx2, 5, &table(n), &[last])));
+    let mut scattered = table(n);
+    scattered.reverse();
+    let rows: Vec<u32> = (last - (last / 2).min(40)..=last).collect();
+    let together = sequence.run(Isa::Avx512Vnni, 2, &scattered, &rows);
+    assert_eq!(bits(&scalar), bits(&together[together.len() - scalar.len()..]));
 }

@@ -136,11 +136,11 @@ impl Tiles {
     }
 }
 
-/// Asks for the cache line of `value`, to write it soon.
+/// Asks for the cache line at `address`, to write it soon.
 #[inline(always)]
-pub(crate) fn fetch_to_write<T>(value: &T) {
-    // SAFETY: the instruction changes nothing that a program sees; CPUs without it do nothing.
-    unsafe { asm!("prefetchw [{}]", in(reg) &raw const *value, options(nostack, preserves_flags)) };
+pub(crate) fn fetch_to_write<T>(address: *const T) {
+    // SAFETY: the instruction changes nothing that a program sees, whatever is there; CPUs without it do nothing.
+    unsafe { asm!("prefetchw [{}]", in(reg) address, options(nostack, preserves_flags)) };
 }
 
 impl Drop for Tiles {

@@ -1,5 +1,8 @@
 //! Products of every type of `QUANTS`: right to the last digits, and the same bits however they are computed.
 
+mod grouped;
+
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use frank_gguf::quant::{QUANTS, QuantType};
@@ -7,6 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::activations::QUANT_BLOCK;
+use crate::cpu::isa;
 use crate::matrix::MatrixShape;
 use crate::weights::WeightType;
 
@@ -116,9 +120,10 @@ impl Case {
     fn run(&self, isa: Isa, n_threads: usize, x: &[f32]) -> Vec<f32> {
         let n_in = self.shape.n_in();
         let mut out = vec![f32::NAN; x.len() / n_in * self.shape.n_out()];
-        let mut products = [Product::new(self.matrix(), &mut out)];
+        let products = [Product::new(self.matrix(), &mut out)];
         let mut quants = Activations::default();
-        matmul_with(isa, &mut Pool::new(n_threads), x, n_in, &mut quants, &mut products);
+        let means = Means { isa, tiles_from: 1 };
+        multiply(means, &mut Pool::new(n_threads), x, n_in, &mut quants, &products);
         out
     }
 

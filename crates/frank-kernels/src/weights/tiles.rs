@@ -134,7 +134,7 @@ impl<T: Interleaved> TileDot<'_, T> {
             if parts.start == 0 {
                 sums.fill([0.0; GROUP_ROWS]);
             }
-            let tile = activations.tile(first_row);
+            let tile = activations.piece(first_row..first_row + n_rows);
             let blocks = &tile[parts.start * n_rows..parts.end * n_rows];
             match sums.as_mut_array() {
                 Some(sums) => {

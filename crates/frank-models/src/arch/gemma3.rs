@@ -7,19 +7,20 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::Attention;
+use crate::blocks::attention::{Attend, Attention};
 use crate::blocks::embedding::Embedding;
+use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
-use crate::blocks::mlp::{Activation, GatedMlp};
+use crate::blocks::mlp::Activation;
 use crate::blocks::rope::RopeShape;
-use crate::dense::{self, Decoder, DenseLayer, Step};
+use crate::decoder::{self, Decoder, DecoderLayer, Step};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::{Shape, inverse_square_root};
 use crate::weights::{VectorId, WeightTable};
 
-pub(super) const ARCH: Arch = dense::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Layer>();
 
 /// Of so many layers one looks back on everything, unless the file says otherwise.
 const PATTERN_DEFAULT: usize = 6;
@@ -36,11 +37,11 @@ struct Layer {
     attention: Attention,
     attention_post_norm: VectorId,
     mlp_norm: VectorId,
-    mlp: GatedMlp,
+    mlp: FeedForward,
     mlp_post_norm: VectorId,
 }
 
-impl DenseLayer for Layer {
+impl DecoderLayer for Layer {
     const ARCH: &'static str = "gemma3";
 
     fn decoder(
@@ -64,8 +65,12 @@ impl DenseLayer for Layer {
         Ok(Decoder { embedding, layers, head, ropes: vec![rope, local] })
     }
 
-    fn attention(&self) -> &Attention {
+    fn attention(&self) -> &dyn Attend {
         &self.attention
+    }
+
+    fn feed_forward(&self) -> &FeedForward {
+        &self.mlp
     }
 
     fn forward(&self, step: &mut Step<'_>) {
@@ -148,7 +153,7 @@ fn place_layer(
         attention,
         attention_post_norm: table.vector(&norm("post_attention"), shape.n_embd)?,
         mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
-        mlp: GatedMlp::place(table, shape, i, Activation::GeluTanh, Bias::None)?,
+        mlp: FeedForward::dense(table, shape, i, Activation::GeluTanh, Bias::None)?,
         mlp_post_norm: table.vector(&norm("post_ffw"), shape.n_embd)?,
     })
 }
@@ -169,6 +174,7 @@ mod tests {
                 n_head: 32,
                 n_head_kv: 16,
                 head_dim: 128,
+                value_dim: 128,
                 scale: 0.25,
                 window: None,
                 soft_cap: None,
@@ -178,10 +184,12 @@ mod tests {
                 n_embd: 5376,
                 n_ff: 1,
                 n_layers,
+                n_drafting: 0,
                 attention,
                 norm_epsilon: 1e-6,
                 logit_cap: None,
                 context_train: 0,
+                moe: None,
             };
             score_scale(&Keys::new(&metadata, "gemma3"), &shape).expect("a good key")
         };

@@ -1,35 +1,47 @@
-//! `llama`: dense decoders of the Llama family (Llama, SmolLM, and others converted to this name).
+//! `llama`: decoders of the Llama family (Llama, SmolLM, and others converted to this name), dense or with experts as
+//! Mixtral has them.
 //!
 //! RMS norms before attention and MLP, grouped-query attention with adjacent-pair RoPE (the converter permutes the
 //! query and key rows), gated SiLU MLP, biases where the file has them, an output head of its own or tied to the
-//! embedding. Llama 3 stretches positions by factors in the file, one for each pair.
+//! embedding. Llama 3 stretches positions by factors in the file, one for each pair. The weights of a token's experts
+//! are their softmax among those alone.
 
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::Attention;
+use crate::blocks::attention::{Attend, Attention};
 use crate::blocks::embedding::Embedding;
+use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
-use crate::blocks::mlp::{Activation, GatedMlp};
+use crate::blocks::mlp::Activation;
+use crate::blocks::moe::MoeTensors;
 use crate::blocks::rope::RopeShape;
-use crate::dense::{self, Decoder, DenseLayer, Step};
+use crate::decoder::{self, Decoder, DecoderLayer, Step};
 use crate::error::ArchError;
 use crate::keys::Keys;
+use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
 use crate::shape::{Shape, refuse_window};
 use crate::weights::{VectorId, WeightTable};
 
-pub(super) const ARCH: Arch = dense::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Layer>();
 
 struct Layer {
     attention_norm: VectorId,
     attention: Attention,
     mlp_norm: VectorId,
-    mlp: GatedMlp,
+    mlp: FeedForward,
 }
 
-impl DenseLayer for Layer {
+impl DecoderLayer for Layer {
     const ARCH: &'static str = "llama";
+
+    const MOE: Option<MoeDefaults> = Some(MoeDefaults {
+        required: false,
+        gating: Gating::Softmax,
+        normalize: true,
+        width: ExpertWidth::FeedForward,
+    });
 
     fn decoder(
         keys: &Keys<'_>,
@@ -46,8 +58,12 @@ impl DenseLayer for Layer {
         Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
     }
 
-    fn attention(&self) -> &Attention {
+    fn attention(&self) -> &dyn Attend {
         &self.attention
+    }
+
+    fn feed_forward(&self) -> &FeedForward {
+        &self.mlp
     }
 
     fn forward(&self, step: &mut Step<'_>) {
@@ -66,6 +82,9 @@ fn place_layer(shape: &Shape, table: &mut WeightTable<'_>, i: usize) -> Result<L
         attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
         attention: Attention::place(table, shape, i, (Bias::Optional, Bias::Optional))?,
         mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
-        mlp: GatedMlp::place(table, shape, i, Activation::Silu, Bias::Optional)?,
+        mlp: match shape.moe {
+            None => FeedForward::dense(table, shape, i, Activation::Silu, Bias::Optional)?,
+            Some(_) => FeedForward::place(table, shape, i, MoeTensors::PLAIN)?,
+        },
     })
 }

@@ -5,28 +5,29 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::Attention;
+use crate::blocks::attention::{Attend, Attention};
 use crate::blocks::embedding::Embedding;
+use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
-use crate::blocks::mlp::{Activation, GatedMlp};
+use crate::blocks::mlp::Activation;
 use crate::blocks::rope::RopeShape;
-use crate::dense::{self, Decoder, DenseLayer, Step};
+use crate::decoder::{self, Decoder, DecoderLayer, Step};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::{Shape, refuse_window};
 use crate::weights::{VectorId, WeightTable};
 
-pub(super) const ARCH: Arch = dense::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Layer>();
 
 struct Layer {
     attention_norm: VectorId,
     attention: Attention,
     mlp_norm: VectorId,
-    mlp: GatedMlp,
+    mlp: FeedForward,
 }
 
-impl DenseLayer for Layer {
+impl DecoderLayer for Layer {
     const ARCH: &'static str = "qwen2";
 
     fn decoder(
@@ -43,8 +44,12 @@ impl DenseLayer for Layer {
         Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
     }
 
-    fn attention(&self) -> &Attention {
+    fn attention(&self) -> &dyn Attend {
         &self.attention
+    }
+
+    fn feed_forward(&self) -> &FeedForward {
+        &self.mlp
     }
 
     fn forward(&self, step: &mut Step<'_>) {
@@ -63,6 +68,6 @@ fn place_layer(shape: &Shape, table: &mut WeightTable<'_>, i: usize) -> Result<L
         attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
         attention: Attention::place(table, shape, i, (Bias::Required, Bias::None))?,
         mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
-        mlp: GatedMlp::place(table, shape, i, Activation::Silu, Bias::None)?,
+        mlp: FeedForward::dense(table, shape, i, Activation::Silu, Bias::None)?,
     })
 }

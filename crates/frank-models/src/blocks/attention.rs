@@ -1,5 +1,5 @@
 //! Grouped-query attention with rotary positions over a paged KV cache: with or without biases, norms of queries and
-//! keys, a window and a soft cap.
+//! keys, sinks, a window and a soft cap.
 
 use frank_kernels::{AttentionShape, Queries, attention, rms_norm_in_place, store_kv};
 
@@ -11,6 +11,61 @@ use crate::kv::KvTensors;
 use crate::model::Batch;
 use crate::shape::Shape;
 use crate::weights::{VectorId, WeightTable};
+
+/// A kind of attention: what a layer keeps of each token, and how it computes.
+pub(crate) trait Attend {
+    /// Keys and values as the cache holds them, with the layer's window.
+    fn shape(&self) -> &AttentionShape;
+
+    /// What the block's scratch has to hold.
+    fn widths(&self) -> AttentionWidths;
+
+    /// Which of the model's rotations the layer uses.
+    fn rope(&self) -> usize;
+
+    /// Writes the block's output for `x`, `[n_rows, n_embd]`, to `out` of the same shape, and the rows' keys and
+    /// values to the cache. `rope` has the angles of the batch's rows.
+    fn forward(
+        &self,
+        compute: &mut Compute<'_>,
+        rows: (&Batch<'_>, &Rope),
+        kv: &mut KvTensors,
+        scratch: &mut AttentionScratch<'_>,
+        x: &[f32],
+        out: &mut [f32],
+    );
+}
+
+/// Values of each column of [`AttentionScratch`] for one row of a step, and of what products read.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct AttentionWidths {
+    pub(crate) q: usize,
+    pub(crate) k: usize,
+    pub(crate) v: usize,
+    pub(crate) mixed: usize,
+    pub(crate) latent: usize,
+    pub(crate) heads: usize,
+    pub(crate) rotated: usize,
+    /// Values of a row that one job of products reads at most, where each input of a product is rounded up to whole
+    /// blocks of 32.
+    pub(crate) n_in: usize,
+}
+
+impl AttentionWidths {
+    /// What both fit in.
+    pub(crate) fn max(self, other: Self) -> Self {
+        Self {
+            q: self.q.max(other.q),
+            k: self.k.max(other.k),
+            v: self.v.max(other.v),
+            mixed: self.mixed.max(other.mixed),
+            latent: self.latent.max(other.latent),
+            heads: self.heads.max(other.heads),
+            rotated: self.rotated.max(other.rotated),
+            n_in: self.n_in.max(other.n_in),
+        }
+    }
+}
 
 /// One attention layer.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +80,11 @@ pub(crate) struct Attention {
     v: Linear,
     output: Linear,
     norms: Option<HeadNorms>,
+    /// A logit for each head that takes part in its softmax.
+    sinks: Option<VectorId>,
 }
 
-/// RMS norm of each query and each key head before the rotation.
+/// RMS norm of queries and keys before the rotation: of each head, or of the whole row, by the length of its weight.
 #[derive(Debug, Clone, Copy)]
 struct HeadNorms {
     q: VectorId,
@@ -35,16 +92,23 @@ struct HeadNorms {
     epsilon: f32,
 }
 
-/// Scratch of the block, one row for each row of the batch.
+/// Scratch of the block, with a row for each row of the batch in the widths of [`AttentionWidths`]; longer columns are
+/// those of another layer.
 pub(crate) struct AttentionScratch<'a> {
-    /// `[n_rows, n_head * head_dim]`.
+    /// `[n_rows, n_head, head_dim]`.
     pub(crate) q: &'a mut [f32],
-    /// `[n_rows, n_head_kv * head_dim]`.
+    /// `[n_rows, n_head_kv, head_dim]`.
     pub(crate) k: &'a mut [f32],
-    /// As `k`.
+    /// `[n_rows, n_head_kv, value_dim]`.
     pub(crate) v: &'a mut [f32],
-    /// As `q`.
+    /// `[n_rows, n_head, value_dim]`.
     pub(crate) mixed: &'a mut [f32],
+    /// These three are for latent attention alone: latents of queries, `[n_rows, n_query_latent]`.
+    pub(crate) latent: &'a mut [f32],
+    /// Each head's rows together, `[n_head, n_rows, _]`.
+    pub(crate) heads: &'a mut [f32],
+    /// Rotary parts of queries, `[n_rows, n_head, n_rotary]`.
+    pub(crate) rotated: &'a mut [f32],
 }
 
 impl Attention {
@@ -56,7 +120,7 @@ impl Attention {
         (bias, output_bias): (Bias, Bias),
     ) -> Result<Self, ArchError> {
         let Shape { n_embd, attention: shape, .. } = *sizes;
-        let (n_q, n_kv) = (shape.n_head * shape.head_dim, shape.n_head_kv * shape.head_dim);
+        let AttentionShape { n_head, n_head_kv, head_dim, value_dim, .. } = shape;
         let mut linear = |part: &str, sizes, bias| {
             Linear::place(table, &format!("blk.{i}.attn_{part}"), sizes, bias)
         };
@@ -64,11 +128,12 @@ impl Attention {
             shape,
             rope: 0,
             layer: i,
-            q: linear("q", (n_embd, n_q), bias)?,
-            k: linear("k", (n_embd, n_kv), bias)?,
-            v: linear("v", (n_embd, n_kv), bias)?,
-            output: linear("output", (n_q, n_embd), output_bias)?,
+            q: linear("q", (n_embd, n_head * head_dim), bias)?,
+            k: linear("k", (n_embd, n_head_kv * head_dim), bias)?,
+            v: linear("v", (n_embd, n_head_kv * value_dim), bias)?,
+            output: linear("output", (n_head * value_dim, n_embd), output_bias)?,
             norms: None,
+            sinks: None,
         })
     }
 
@@ -78,15 +143,72 @@ impl Attention {
         table: &mut WeightTable<'_>,
         epsilon: f32,
     ) -> Result<Self, ArchError> {
-        let (i, head_dim) = (self.layer, self.shape.head_dim);
-        let q = table.vector(&format!("blk.{i}.attn_q_norm.weight"), head_dim)?;
-        let k = table.vector(&format!("blk.{i}.attn_k_norm.weight"), head_dim)?;
+        let head_dim = self.shape.head_dim;
+        self.with_norms(table, (head_dim, head_dim), epsilon)
+    }
+
+    /// As [`Attention::with_head_norms`], with one weight for each component of a whole row.
+    pub(crate) fn with_row_norms(
+        self,
+        table: &mut WeightTable<'_>,
+        epsilon: f32,
+    ) -> Result<Self, ArchError> {
+        let AttentionShape { n_head, n_head_kv, head_dim, .. } = self.shape;
+        self.with_norms(table, (n_head * head_dim, n_head_kv * head_dim), epsilon)
+    }
+
+    fn with_norms(
+        self,
+        table: &mut WeightTable<'_>,
+        (n_q, n_k): (usize, usize),
+        epsilon: f32,
+    ) -> Result<Self, ArchError> {
+        let i = self.layer;
+        let q = table.vector(&format!("blk.{i}.attn_q_norm.weight"), n_q)?;
+        let k = table.vector(&format!("blk.{i}.attn_k_norm.weight"), n_k)?;
         Ok(Self { norms: Some(HeadNorms { q, k, epsilon }), ..self })
     }
 
-    /// Writes the block's output for `x`, `[n_rows, n_embd]`, to `out` of the same shape, and the rows' keys and
-    /// values to the cache. `rope` has the angles of the batch's rows.
-    pub(crate) fn forward(
+    /// The same layer with `blk.{i}.attn_sinks`, one for each query head.
+    pub(crate) fn with_sinks(self, table: &mut WeightTable<'_>) -> Result<Self, ArchError> {
+        let name = format!("blk.{}.attn_sinks.weight", self.layer);
+        Ok(Self { sinks: Some(table.vector(&name, self.shape.n_head)?), ..self })
+    }
+
+    fn store(&self, batch: &Batch<'_>, kv: &mut KvTensors, k: &[f32], v: &[f32]) {
+        let AttentionShape { n_head_kv, head_dim, value_dim, .. } = self.shape;
+        let tables = batch.block_tables[kv.group_of(self.layer)];
+        let mut layer = kv.layer_mut(self.layer);
+        let rows = k.chunks_exact(n_head_kv * head_dim).zip(v.chunks_exact(n_head_kv * value_dim));
+        for (row, (k, v)) in rows.enumerate() {
+            let table = tables[batch.sequences[row]];
+            store_kv(&self.shape, &mut layer, table, batch.positions[row], k, v);
+        }
+    }
+}
+
+impl Attend for Attention {
+    fn shape(&self) -> &AttentionShape {
+        &self.shape
+    }
+
+    fn widths(&self) -> AttentionWidths {
+        let AttentionShape { n_head, n_head_kv, head_dim, value_dim, .. } = self.shape;
+        AttentionWidths {
+            q: n_head * head_dim,
+            k: n_head_kv * head_dim,
+            v: n_head_kv * value_dim,
+            mixed: n_head * value_dim,
+            n_in: n_head * value_dim,
+            ..AttentionWidths::default()
+        }
+    }
+
+    fn rope(&self) -> usize {
+        self.rope
+    }
+
+    fn forward(
         &self,
         compute: &mut Compute<'_>,
         (batch, rope): (&Batch<'_>, &Rope),
@@ -95,9 +217,12 @@ impl Attention {
         x: &[f32],
         out: &mut [f32],
     ) {
-        let AttentionScratch { q, k, v, mixed } = scratch;
-        let AttentionShape { n_head, head_dim, .. } = self.shape;
-        let n_embd = x.len() / batch.n_rows();
+        let n_rows = batch.n_rows();
+        let AttentionWidths { q, k, v, mixed, .. } = self.widths();
+        let (q, k) = (&mut scratch.q[..n_rows * q], &mut scratch.k[..n_rows * k]);
+        let (v, mixed) = (&mut scratch.v[..n_rows * v], &mut scratch.mixed[..n_rows * mixed]);
+        let AttentionShape { head_dim, .. } = self.shape;
+        let n_embd = x.len() / n_rows;
         compute.linear(x, n_embd, [(self.q, &mut *q), (self.k, &mut *k), (self.v, &mut *v)]);
         if let Some(norms) = self.norms {
             rms_norm_in_place(compute.pool, q, compute.weights.vector(norms.q), norms.epsilon);
@@ -108,19 +233,9 @@ impl Attention {
         self.store(batch, kv, k, v);
         let Batch { positions, sequences, .. } = *batch;
         let block_tables = batch.block_tables[kv.group_of(self.layer)];
-        let queries = Queries { q, positions, sequences, block_tables };
+        let sinks = self.sinks.map(|sinks| compute.weights.vector(sinks));
+        let queries = Queries { q, positions, sequences, block_tables, sinks };
         attention(compute.pool, &self.shape, queries, kv.layer(self.layer), mixed);
-        compute.linear(mixed, n_head * head_dim, [(self.output, out)]);
-    }
-
-    fn store(&self, batch: &Batch<'_>, kv: &mut KvTensors, k: &[f32], v: &[f32]) {
-        let width = self.shape.n_head_kv * self.shape.head_dim;
-        let tables = batch.block_tables[kv.group_of(self.layer)];
-        let mut layer = kv.layer_mut(self.layer);
-        let rows = k.chunks_exact(width).zip(v.chunks_exact(width));
-        for (row, (k, v)) in rows.enumerate() {
-            let table = tables[batch.sequences[row]];
-            store_kv(&self.shape, &mut layer, table, batch.positions[row], k, v);
-        }
+        compute.linear(mixed, mixed.len() / n_rows, [(self.output, out)]);
     }
 }

@@ -21,6 +21,17 @@ pub(crate) enum Bias {
     Required,
 }
 
+impl Bias {
+    /// Whether a layer that has this bias has the tensor `name`.
+    pub(crate) fn is_in(self, table: &WeightTable<'_>, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::Optional => table.has(name),
+            Self::Required => true,
+        }
+    }
+}
+
 impl Linear {
     /// The tensors `name.weight` and `name.bias`, from `n_in` values to `n_out`.
     pub(crate) fn place(
@@ -31,12 +42,8 @@ impl Linear {
     ) -> Result<Self, ArchError> {
         let matrix = table.matrix(&format!("{name}.weight"), n_in, n_out)?;
         let bias_name = format!("{name}.bias");
-        let has_bias = match bias {
-            Bias::None => false,
-            Bias::Optional => table.has(&bias_name),
-            Bias::Required => true,
-        };
-        let bias = has_bias.then(|| table.vector(&bias_name, n_out)).transpose()?;
+        let bias =
+            bias.is_in(table, &bias_name).then(|| table.vector(&bias_name, n_out)).transpose()?;
         Ok(Self { matrix, bias })
     }
 }

@@ -43,6 +43,16 @@ struct Yarn {
     beta_slow: f32,
     /// Share of the kept frequency where the ramp says to keep it.
     ext_factor: f32,
+    ramp: Ramp,
+}
+
+/// Where the ramp begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ramp {
+    /// At the pairs around it.
+    Whole,
+    /// Where it does, between pairs.
+    Fractional,
 }
 
 impl RopeShape {
@@ -74,6 +84,28 @@ impl RopeShape {
     pub(crate) fn local(&self, keys: &Keys<'_>) -> Result<Self, ArchError> {
         let base = keys.positive_float("rope.freq_base_swa")?.unwrap_or(10_000.0);
         Ok(Self { base, scaling: RopeScaling::None, magnitude: 1.0, ..*self })
+    }
+
+    /// The same rotation for a family whose `yarn_log_multiplier` is a tenth of how much longer scores become, and which
+    /// leaves queries and keys at their length. Also gives the factor of the scores.
+    pub(crate) fn with_longer_scores(self, keys: &Keys<'_>) -> Result<(Self, f64), ArchError> {
+        const MULTIPLIER: &str = "rope.scaling.yarn_log_multiplier";
+        let Some(multiplier) = keys.nonzero_float(MULTIPLIER)? else { return Ok((self, 1.0)) };
+        let RopeScaling::Yarn(yarn) = self.scaling else {
+            return Err(keys.value_error(MULTIPLIER, &multiplier, "it belongs to YaRN"));
+        };
+        let magnitude = keys.positive_float("rope.scaling.attn_factor")?.unwrap_or(1.0)
+            * keys.positive_float("rope.scaling.yarn_attn_factor")?.unwrap_or(1.0);
+        let longer = 1.0 + f64::from(multiplier) * f64::from(yarn.factor.max(1.0)).ln();
+        Ok((Self { magnitude, ..self }, longer * longer))
+    }
+
+    /// The same rotation with a ramp of YaRN that begins and ends between pairs.
+    pub(crate) fn with_fractional_ramp(mut self) -> Self {
+        if let RopeScaling::Yarn(yarn) = &mut self.scaling {
+            yarn.ramp = Ramp::Fractional;
+        }
+        self
     }
 
     /// Takes the divisors of the frequencies, `rope_freqs.weight`, where the file has them.
@@ -170,6 +202,7 @@ impl Yarn {
             beta_slow: keys.positive_float("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
             // Below 0 means: not set.
             ext_factor: ext_factor.filter(|&factor| factor >= 0.0).unwrap_or(1.0),
+            ramp: Ramp::Whole,
         })
     }
 
@@ -190,8 +223,13 @@ impl Yarn {
 
     /// How much of its own frequency each pair keeps, 0 to 1.
     fn kept(&self, n_rot: usize, base: f32) -> impl Iterator<Item = f32> {
-        let low = self.pair_with_turns(self.beta_fast, n_rot, base).floor().max(0.0);
-        let high = self.pair_with_turns(self.beta_slow, n_rot, base).ceil().min(n_rot as f64 - 1.0);
+        let low = self.pair_with_turns(self.beta_fast, n_rot, base);
+        let high = self.pair_with_turns(self.beta_slow, n_rot, base);
+        let (low, high) = match self.ramp {
+            Ramp::Whole => (low.floor(), high.ceil()),
+            Ramp::Fractional => (low, high),
+        };
+        let (low, high) = (low.max(0.0), high.min(n_rot as f64 - 1.0));
         let width = (high - low).max(0.001);
         let ext_factor = self.ext_factor;
         (0..n_rot / 2).map(move |i| {
@@ -309,6 +347,49 @@ mod tests {
         let factor = [("rope.scaling.attn_factor", Value::F32(2.0))];
         check(&yarn(&factor), &[1.0], 2.277_258_9);
         check(&shape(&factor).expect("good"), &[1.0], 2.0);
+    }
+
+    #[test]
+    fn longer_scores_leave_queries_and_keys_at_their_length() {
+        let longer = |entries: &[(&str, Value)]| {
+            let entries = entries.iter().map(|(key, value)| (format!("x.{key}"), value.clone()));
+            let metadata = Metadata::new(entries.collect()).expect("no key twice");
+            yarn(&[]).with_longer_scores(&Keys::new(&metadata, "x"))
+        };
+        let (rope, factor) = longer(&[]).expect("no key");
+        check(&rope, &[1.0, 0.492_048_65], 1.138_629_4);
+        assert!(factor == 1.0);
+        // `mscale = mscale_all_dim = 0.707` of DeepSeek V2: (0.0707 ln 4 + 1)^2.
+        let tenth = ("rope.scaling.yarn_log_multiplier", Value::F32(0.0707));
+        let (rope, factor) = longer(std::slice::from_ref(&tenth)).expect("a good key");
+        check(&rope, &[1.0, 0.492_048_65], 1.0);
+        assert!((factor - 1.205_628_2).abs() < 1e-6, "{factor}");
+        let own = ("rope.scaling.yarn_attn_factor", Value::F32(1.25));
+        let (rope, other) = longer(&[tenth.clone(), own]).expect("good keys");
+        check(&rope, &[1.0], 1.25);
+        assert!(other == factor);
+        let entries = vec![("x.rope.scaling.yarn_log_multiplier".to_owned(), tenth.1)];
+        let metadata = Metadata::new(entries).expect("one key");
+        let linear = shape(&[("rope.scaling.factor", Value::F32(4.0))]).expect("good");
+        let error = linear.with_longer_scores(&Keys::new(&metadata, "x")).expect_err("no YaRN");
+        assert!(error.to_string().contains("yarn_log_multiplier is 0.0707: it belongs to YaRN"));
+    }
+
+    #[test]
+    fn a_fractional_ramp_begins_and_ends_between_pairs() {
+        // As `yarn_gives_the_frequencies_of_transformers`, with `truncate` false.
+        let expected = [
+            1.0,
+            0.481_793_9,
+            0.225_637_48,
+            0.101_413_95,
+            0.042_705_67,
+            0.015_960_42,
+            0.007_905_695,
+        ];
+        check(&yarn(&[]).with_fractional_ramp(), &expected, 1.138_629_4);
+        let plain = shape(&[]).expect("good");
+        check(&plain.with_fractional_ramp(), &[1.0, 0.562_341_33], 1.0);
     }
 
     #[test]

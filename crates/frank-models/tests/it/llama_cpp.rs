@@ -6,7 +6,7 @@ mod f32_copy;
 
 use frank_testkit::assets::{self, GEMMA3, QWEN2, SMOLLM2};
 
-use agreement::{check, real};
+use agreement::{check, check_near, real, smol_moe};
 use f32_copy::f32_copy;
 
 #[test]
@@ -39,5 +39,25 @@ fn the_real_file_of_gemma3_differs_from_llama_cpp_by_no_more_than_the_rounding_o
 fn the_real_file_of_qwen2_differs_from_llama_cpp_by_no_more_than_the_rounding_of_activations() {
     if let Some(path) = assets::qwen2() {
         check(&real(QWEN2, path), 98.0, 0.5);
+    }
+}
+
+// Of the small mixture of experts each token uses half of its experts: 360 choices through all layers, of which four in ten
+// are within 0.01 of the next. Rounding activations exchanges 2.4 of 100 experts, some of them for every token, and the order
+// of a sum alone a few (docs/measurements.md).
+
+/// Measured: 99.5 %, 0.26 nat.
+#[test]
+fn a_real_mixture_of_experts_in_f32_chooses_llama_cpps_token_at_98_of_100_positions() {
+    if let Some(file) = smol_moe() {
+        check(&f32_copy(&file), 98.5, 0.5);
+    }
+}
+
+/// Measured: 95.8 % equal, 97.5 % nearly tied or equal. Exact arithmetic: 95.8 % equal.
+#[test]
+fn a_real_mixture_of_experts_chooses_llama_cpps_token_or_one_as_good_at_97_of_100_positions() {
+    if let Some(file) = smol_moe() {
+        check_near(&file, 94.5, 97.0);
     }
 }

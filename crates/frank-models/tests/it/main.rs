@@ -1,9 +1,11 @@
 //! Behaviour of loaded models, against references that others computed.
 
 mod exactness;
+mod header_alone;
 mod llama_cpp;
 mod oracle;
 mod refusals;
+mod split;
 mod step;
 mod tiny;
 mod windows;

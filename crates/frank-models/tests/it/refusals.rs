@@ -1,9 +1,11 @@
 //! Files that would compute wrongly are refused by the name of what is wrong, and still planned.
 
+mod families;
+
 use frank_gguf::{Array, Metadata, ModelHeader, TensorInfo, Value};
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
-use frank_models::{KvTypes, arch, needs};
+use frank_models::{ARCHS, KvTypes, arch, needs};
 use frank_plan::LayerState;
 use frank_testkit::assets;
 
@@ -39,7 +41,8 @@ fn check_header(header: &ModelHeader, expected: &str) {
     let refusal = refusal(header);
     assert!(refusal.contains(expected), "{refusal}");
     let planned = needs(header, KV).expect("an architecture is named");
-    assert!(planned.dense_bytes >= 250_000, "still planned from its tensors");
+    let bytes = planned.dense_bytes + planned.expert_bytes;
+    assert!(bytes >= 250_000, "still planned from its tensors");
     assert!(planned.warnings[0].contains(expected), "the plan says why: {:?}", planned.warnings);
 }
 
@@ -54,11 +57,10 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn what_the_family_cannot_compute_is_refused_by_name_and_still_planned() {
-    check(
-        "general.architecture",
-        text("rwkv9"),
-        "\"rwkv9\" is not known (known: gemma3, llama, qwen2, qwen3)",
-    );
+    let known: Vec<_> = ARCHS.iter().map(|arch| arch.name).collect();
+    assert!(known.is_sorted() && known.starts_with(&["deepseek2", "gemma3"]), "{known:?}");
+    let expected = format!("\"rwkv9\" is not known (known: {})", known.join(", "));
+    check("general.architecture", text("rwkv9"), &expected);
     check("llama.embedding_length", None, "llama.embedding_length is missing");
     check("llama.embedding_length", Value::U32(0), "must be at least 1");
     check("llama.embedding_length", Value::U32(65), "token_embd.weight has shape [64, 300]");
@@ -69,7 +71,7 @@ fn what_the_family_cannot_compute_is_refused_by_name_and_still_planned() {
         "blk.2.attn_norm.weight is not part of llama (8 more",
     );
     check("llama.block_count", Value::U32(4), "tensor blk.3.attn_norm.weight is missing");
-    check("llama.expert_count", Value::U32(8), "mixtures of experts");
+    check("gemma3.expert_count", Value::U32(8), "mixtures of experts of this family");
     check("llama.rope.dimension_count", Value::U32(18), "even and fit in a head");
     check("llama.vocab_size", Value::U32(299), "another number of rows");
     check("llama.attention.value_length", Value::U32(32), "value_length is 32");
@@ -77,6 +79,54 @@ fn what_the_family_cannot_compute_is_refused_by_name_and_still_planned() {
     check("gemma3.attention.causal", Value::Bool(false), "only models that look back");
     check("llama.residual_scale", Value::F32(0.22), "residual_scale is 0.22");
     check("llama.logit_scale", Value::F32(8.0), "logit_scale is 8");
+}
+
+#[test]
+fn mixtures_that_cannot_be_computed_are_refused_by_name_and_still_planned() {
+    check("qwen3moe.expert_count", None, "qwen3moe.expert_count is missing");
+    check("olmoe.expert_used_count", None, "olmoe.expert_used_count is missing");
+    check("llama.expert_count", Value::U32(8), "llama.expert_used_count is missing");
+    check("olmoe.expert_used_count", Value::U32(9), "there are fewer experts");
+    check("qwen3moe.expert_count", Value::U32(9), "blk.0.ffn_gate_inp.weight has shape [64, 8]");
+    check("qwen3moe.expert_count", Value::U32(u32::MAX), "at most 65536");
+    let width = "qwen3moe.expert_feed_forward_length";
+    check(width, Value::U32(33), "blk.0.ffn_gate_exps.weight has shape [64, ");
+    check("qwen3moe.expert_gating_func", Value::U32(7), "expert_gating_func is 7");
+    check("qwen3moe.expert_shared_count", Value::U32(1), "blk.0.ffn_gate_shexp.weight is missing");
+    check("olmoe.attention.clamp_kqv", Value::F32(8.0), "computed without a clamp");
+    check("qwen2moe.expert_shared_feed_forward_length", Value::U32(81), "_shexp.weight has shape");
+    check("qwen3moe.nextn_predict_layers", Value::U32(3), "no layer is left");
+}
+
+#[test]
+fn experts_of_one_layer_with_unlike_tensors_are_refused_by_the_first_that_differs() {
+    let check = |file: &str, tensor: &str, change: fn(&mut TensorInfo), expected: &str| {
+        let mut header = header_of(file);
+        change(header.tensors.iter_mut().find(|t| t.name == tensor).expect("a tensor"));
+        check_header(&header, expected);
+    };
+    let (f32s, expert) = (|t: &mut TensorInfo| t.type_id = 0, "blk.1.ffn_up.3.weight");
+    let expected = "blk.1.ffn_up.3.weight is not of the type of blk.1.ffn_up.0.weight";
+    check("llama-moe-old", expert, f32s, expected);
+    let short = |t: &mut TensorInfo| t.dims[1] -= 1;
+    check("llama-moe-old", expert, short, "blk.1.ffn_up.3.weight has shape [96, 63]");
+    let removed = |t: &mut TensorInfo| t.type_id = 4;
+    check("olmoe", "blk.2.ffn_down_exps.weight", removed, "blk.2.ffn_down_exps.weight has type");
+}
+
+#[test]
+fn layers_that_only_draft_are_left_out() {
+    let needs_of = |n: u32| {
+        let header = header_with("llama", "llama.nextn_predict_layers", Some(Value::U32(n)));
+        needs(&header, KV).expect("planned")
+    };
+    let (all, less) = (needs_of(0), needs_of(1));
+    assert_eq!(less.warnings, Vec::<String>::new());
+    assert_eq!((all.layers, less.layers), (3, 2));
+    assert!(less.decode_bytes_per_token < all.decode_bytes_per_token);
+    assert_eq!(less.prompt.multiply_adds, all.prompt.multiply_adds / 3 * 2);
+    let plain = header_with("llama", "llama.block_count", Some(Value::U32(2)));
+    assert_eq!(needs(&plain, KV).expect("planned").warnings.len(), 1, "without the key they count");
 }
 
 #[test]
@@ -236,7 +286,16 @@ fn sizes_that_overflow_64_bits_are_planned_as_too_much_and_not_as_little() {
     let planned = (family.needs)(&header, KV).expect("the shapes agree");
     assert!(planned.dense_bytes >= N_VOCAB * 4, "{}", planned.dense_bytes);
     assert!(planned.runtime_bytes >= N_VOCAB * 8, "{}", planned.runtime_bytes);
-    assert!(planned.compute.per_output_row >= N_VOCAB * 8, "{}", planned.compute.per_output_row);
+    assert!(planned.compute.per_output_row >= N_VOCAB * 4, "{}", planned.compute.per_output_row);
+}
+
+/// Whether a tensor holds routed experts, and of how many each.
+fn n_experts_of(tensor: &TensorInfo) -> Option<u64> {
+    if tensor.name.ends_with("_exps.weight") {
+        return Some(tensor.dims[2]);
+    }
+    let is_one = tensor.name.split('.').nth(3).is_some_and(|part| part.parse::<u32>().is_ok());
+    is_one.then_some(1)
 }
 
 #[test]
@@ -245,30 +304,49 @@ fn the_plan_counts_every_tensor_once() {
         let header = header_of(&name);
         let planned = needs(&header, KV).expect("planned");
         assert_eq!(planned.warnings, Vec::<String>::new(), "{name}");
-        // F32 and F16 stay as they are in the file; each tensor is padded to a cache line.
-        let bytes =
-            |tensor: &TensorInfo| tensor.bytes().expect("a known type").next_multiple_of(64);
-        let all: u64 = header.tensors.iter().map(bytes).sum();
+        let drafts = format!("blk.{}.", planned.layers);
+        let tensors = || header.tensors.iter().filter(|tensor| !tensor.name.starts_with(&drafts));
+        // F32 and F16 stay as they are in the file; each tensor and each part of an expert is padded to a cache line.
+        let stored = |tensor: &TensorInfo| tensor.bytes().expect("a known type");
+        let bytes = |tensor: &TensorInfo| stored(tensor).next_multiple_of(64);
+        let dense: u64 = tensors().filter(|t| n_experts_of(t).is_none()).map(bytes).sum();
+        let part = |tensor| Some((tensor, n_experts_of(tensor)?));
+        let parts = tensors().filter_map(part);
+        let experts: u64 = parts.map(|(t, n)| n * (stored(t) / n).next_multiple_of(64)).sum();
+        let used = experts * u64::from(planned.experts_used) / u64::from(planned.experts.max(1));
         // An embedding that is not the head is read one row a token.
         let embedding = header.tensor("token_embd.weight").expect("every model has one");
         let unread = if header.tensor("output.weight").is_some() { bytes(embedding) } else { 0 };
-        assert_eq!(planned.decode_bytes_per_token, all - unread, "{name}");
-        assert_eq!(planned.dense_bytes, all.next_multiple_of(2 << 20), "{name}");
+        assert_eq!(planned.decode_bytes_per_token, dense - unread + used, "{name}");
+        assert_eq!(planned.dense_bytes, dense.next_multiple_of(2 << 20), "{name}");
+        assert_eq!(planned.expert_bytes, experts, "{name}");
+        let layers = planned.expert_layers.iter();
+        let sum: u64 = layers.map(|layer| u64::from(layer.n_experts) * layer.slot_bytes).sum();
+        assert_eq!(sum, experts, "{name}");
     }
 }
 
 #[test]
 fn the_plan_counts_what_a_row_of_a_step_takes() {
-    let check = |name: &str, widths: &[u64], n_pairs: u64| {
+    let check = |name: &str, widths: &[u64], n_in: u64, routes: u64, n_pairs: u64| {
         let per_row = needs(&header_of(name), KV).expect("planned").compute.per_row;
-        // The longest input of a product in blocks of 32, of 48 bytes each; cosine and sine of each pair.
-        let (quants, angles) = (128 / 32 * 48, 2 * 4 * n_pairs);
-        assert_eq!(per_row, 4 * widths.iter().sum::<u64>() + quants + angles, "{name}");
+        // The longest input of a job of products in blocks of 32, of 48 bytes each; expert, weight, slot and row of each
+        // route; cosine and sine of each pair.
+        let rest = n_in / 32 * 48 + 16 * routes + 2 * 4 * n_pairs;
+        assert_eq!(per_row, 4 * widths.iter().sum::<u64>() + rest, "{name}");
     };
     // Hidden, normed, q, k, v, mixed, delta, gate, up.
-    check("llama", &[64, 64, 64, 32, 32, 64, 64, 128, 128], 8);
+    check("llama", &[64, 64, 64, 32, 32, 64, 64, 128, 128], 128, 0, 8);
     // One rotation for layers with a window and one for the others.
-    check("gemma3", &[64, 64, 128, 64, 64, 128, 64, 128, 128], 16 + 16);
+    check("gemma3", &[64, 64, 128, 64, 64, 128, 64, 128, 128], 128, 0, 16 + 16);
+    // No MLP; gates, then gathered rows, gate, up and outputs of the 5 experts that a row uses.
+    let experts = [20, 5 * 64, 5 * 32, 5 * 32, 5 * 64];
+    let widths = [&[64, 64, 64, 16, 16, 64, 64], experts.as_slice()].concat();
+    check("olmoe-gqa", &widths, 5 * 64, 5, 8);
+    // An MLP that every token uses; wider than the input of the experts.
+    let experts = [80, 80, 12, 3 * 64, 3 * 48, 3 * 48, 3 * 64];
+    let widths = [&[64, 64, 64, 32, 32, 64, 64], experts.as_slice()].concat();
+    check("qwen2moe", &widths, 3 * 64, 3, 8);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
 use frank_models::{Batch, KvTypes, LoadOptions, Model, arch};
-use frank_plan::kv_windows;
+use frank_plan::{ExpertTiers, ModelNeeds, Tier, kv_windows};
 
 /// How a sequence is run.
 #[derive(Clone, Copy)]
@@ -16,11 +16,61 @@ pub(crate) struct Run {
     pub(crate) kv_type: KvType,
     /// KV blocks in front of the sequence's own, so that its blocks lie elsewhere.
     pub(crate) first_block: u32,
+    pub(crate) experts: Experts,
+    /// What is added to the choice of an expert, by its layer and number.
+    pub(crate) router_bias: Option<fn(u32, u32) -> f32>,
+}
+
+/// Where the experts of a mixture lie.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Experts {
+    /// All beside the dense weights.
+    Resident,
+    /// All in files, with slots for the experts that one token uses in one layer and so many more.
+    Streamed { more_slots: u64 },
+    /// Here and there, by a seed, with as many slots as one token uses in one layer.
+    Scattered { seed: u64 },
+}
+
+impl Experts {
+    fn tiers(self, needs: &ModelNeeds) -> ExpertTiers {
+        let resident = ExpertTiers::resident(needs.layers, needs.experts);
+        let (slots, tier): (u64, &dyn Fn(u64) -> Tier) = match self {
+            Self::Resident => return resident,
+            Self::Streamed { more_slots } => (more_slots, &|_| Tier::Stream),
+            Self::Scattered { seed } => (0, &move |index| scattered(seed, index)),
+        };
+        ExpertTiers {
+            tiers: (0..).map(tier).take(resident.tiers.len()).collect(),
+            cache_slots: u64::from(needs.experts_used) + slots,
+            slot_bytes: needs.expert_layers.iter().map(|layer| layer.slot_bytes).max().unwrap_or(0),
+            ..resident
+        }
+    }
+}
+
+/// A third of the experts each is primary, secondary on one of two devices, and streamed.
+fn scattered(seed: u64, index: u64) -> Tier {
+    // SplitMix64: neighbours and seeds give unlike numbers.
+    let mut bits = seed.wrapping_add(index).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    match (bits >> 32) % 6 {
+        0 | 1 => Tier::Primary,
+        2 => Tier::Secondary(1),
+        3 => Tier::Secondary(2),
+        _ => Tier::Stream,
+    }
 }
 
 impl Run {
-    pub(crate) const EXACT: Self =
-        Self { n_threads: 1, chunk: 512, kv_type: KvType::F32, first_block: 0 };
+    pub(crate) const EXACT: Self = Self {
+        n_threads: 1,
+        chunk: 512,
+        kv_type: KvType::F32,
+        first_block: 0,
+        experts: Experts::Resident,
+        router_bias: None,
+    };
 
     pub(crate) fn load(self, path: &Path, n_tokens: usize) -> Box<dyn Model> {
         self.load_with(path, |_| self.first_block + n_blocks(n_tokens))
@@ -42,6 +92,11 @@ impl Run {
             n_outputs_max: self.chunk,
             kv_blocks: kv_windows(&needs.state).into_iter().map(blocks).collect(),
             kv_types,
+            experts: self.experts.tiers(&needs),
+            router_bias: self.router_bias.map(|bias| {
+                let experts = |layer| (0..needs.experts).map(move |expert| bias(layer, expert));
+                (0..needs.layers).flat_map(experts).collect()
+            }),
         };
         (family.load)(&file, &options).expect("the model loads")
     }

@@ -49,6 +49,19 @@ fn of_experts_those_in_use_count() {
 }
 
 #[test]
+fn experts_with_a_tensor_each_count_as_those_in_one() {
+    let work_of = |name: &str| {
+        let path = assets::tiny(&format!("{name}.gguf"));
+        work(&ModelFile::open(&path).expect("the tiny model").header)
+    };
+    // Queries, output, keys and values, router, and gate, up and down of the experts that a token uses.
+    let attention = 64 * (64 + 64 + 16 + 16);
+    assert_eq!(work_of("llama-moe").multiply_adds, 3 * (attention + 64 * 8 + 2 * 3 * 64 * 48));
+    let attention = 4 * 96 * 96;
+    assert_eq!(work_of("llama-moe-old").multiply_adds, 2 * (attention + 96 * 6 + 3 * 3 * 96 * 64));
+}
+
+#[test]
 fn a_header_that_claims_more_work_than_a_number_holds_is_counted_as_the_most() {
     let mut header = moe(1, u32::MAX);
     header.tensors[1].dims = vec![1 << 40, 1 << 20, 1];

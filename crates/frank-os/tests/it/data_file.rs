@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::ffi::CString;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-use frank_os::{DataFile, OsError};
+use frank_os::{DataFile, OsError, PAGE_BYTES};
 
 #[test]
 fn ranges_are_read_whole_from_any_offset() {
@@ -76,6 +78,47 @@ fn check_kind(path: &Path, expected: &str) {
         Err(OsError::NotAFile { kind, .. }) => assert_eq!(kind, expected, "{}", path.display()),
         other => panic!("{}: {other:?}", path.display()),
     }
+}
+
+#[test]
+fn pages_that_were_read_are_dropped_when_they_are_not_wanted_any_more() {
+    const N_PAGES: usize = 64;
+    let dir = tempfile::tempdir().unwrap();
+    if frank_os::is_in_memory(dir.path()).unwrap() {
+        return; // Its pages are the file.
+    }
+    let path = dir.path().join("data");
+    let mut writer = std::fs::File::create_new(&path).unwrap();
+    writer.write_all(&[7; N_PAGES * PAGE_BYTES as usize]).unwrap();
+    writer.sync_all().unwrap();
+    let file = DataFile::open(&path).unwrap();
+    file.expect_scattered_reads();
+    file.forget_cached(0, file.len());
+    file.read_at(PAGE_BYTES + 1, &mut [0; 9 * PAGE_BYTES as usize]).unwrap();
+    let reader = std::fs::File::open(&path).unwrap();
+    let n_cached = cached_pages(&reader, N_PAGES);
+    assert!((10..32).contains(&n_cached), "{n_cached} pages are held, 10 were asked for");
+    // The ends lie inside of pages.
+    file.forget_cached(PAGE_BYTES + 1, 9 * PAGE_BYTES);
+    assert_eq!(cached_pages(&reader, N_PAGES), 0);
+    // Past the end, and past what there can be.
+    file.forget_cached(u64::MAX, u64::MAX);
+    file.forget_cached(1 << 40, 0);
+}
+
+/// How many of the first `n_pages` pages of a file the system holds.
+#[expect(unsafe_code, reason = "the standard library maps no files")]
+fn cached_pages(file: &std::fs::File, n_pages: usize) -> usize {
+    let (len, mut held) = (n_pages * PAGE_BYTES as usize, vec![0; n_pages]);
+    let (nowhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+    // SAFETY: a new private mapping wherever the system likes; it replaces none.
+    let start = unsafe { libc::mmap(nowhere, len, libc::PROT_READ, libc::MAP_PRIVATE, fd, 0) };
+    assert_ne!(start, libc::MAP_FAILED);
+    // SAFETY: the mapping above, and a byte in `held` for each of its pages.
+    assert_eq!(unsafe { libc::mincore(start, len, held.as_mut_ptr()) }, 0);
+    // SAFETY: the mapping above, which nothing refers to.
+    assert_eq!(unsafe { libc::munmap(start, len) }, 0);
+    held.iter().filter(|&&page: &&u8| page & 1 == 1).count()
 }
 
 #[expect(unsafe_code, reason = "the standard library makes no named pipes")]

@@ -44,6 +44,7 @@ fn a_machine_is_read_with_sizes_of_both_forms() {
         headroom: Some(2 * GIB),
         bandwidth: Some(51_200_000_000),
         arithmetic: Some(140_000_000_000),
+        part_of: None,
     };
     assert_eq!(machine.devices[0], cpu);
     assert_eq!((machine.devices[1].headroom, machine.devices[1].bandwidth), (None, None));
@@ -88,7 +89,7 @@ fn unknown_keys_are_named() {
     check(
         "bandwidth = \"51.2GB\"",
         "bandwith = \"51.2GB\"",
-        "line 12: unknown field `bandwith`, expected one of `id`, `kind`, `total`, `free`, `headroom`, `bandwidth`, `arithmetic`",
+        "line 12: unknown field `bandwith`, expected one of `id`, `kind`, `total`, `free`, `headroom`, `bandwidth`, `arithmetic`, `part_of`",
     );
 }
 

@@ -1,6 +1,8 @@
 //! A model and a machine for tests to start from.
 
-use frank_plan::{ComputeNeeds, Device, Host, LayerState, Limits, Machine, ModelNeeds, PromptWork};
+use frank_plan::{
+    ComputeNeeds, Device, ExpertLayer, Host, LayerState, Limits, Machine, ModelNeeds, PromptWork,
+};
 
 pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) const GIB: u64 = 1 << 30;
@@ -16,6 +18,8 @@ pub(crate) fn dense_model() -> ModelNeeds {
         context_train: 8192,
         dense_bytes: 100 * MIB,
         expert_bytes: 0,
+        expert_layers: Vec::new(),
+        expert_staging_bytes: 0,
         state: vec![LayerState::Paged { bytes_per_token: 768, window: None }; 30],
         compute: ComputeNeeds {
             fixed: MIB,
@@ -32,13 +36,16 @@ pub(crate) fn dense_model() -> ModelNeeds {
     }
 }
 
-/// The same with 8 experts in each layer, 2 of which a token uses.
+/// The same with 8 experts of 1 MiB in each layer, 2 of which a token uses.
 pub(crate) fn expert_model() -> ModelNeeds {
+    let layer = |layer| ExpertLayer { layer, n_experts: 8, n_used: 2, slot_bytes: MIB };
     ModelNeeds {
         arch: "qwen3moe".to_owned(),
         experts: 8,
         experts_used: 2,
         expert_bytes: 240 * MIB,
+        expert_layers: (0..30).map(layer).collect(),
+        expert_staging_bytes: 2 * MIB,
         ..dense_model()
     }
 }
@@ -61,7 +68,17 @@ pub(crate) fn device(id: &str, kind: &str, total: u64, free: u64) -> Device {
         headroom: None,
         bandwidth: None,
         arithmetic: None,
+        part_of: None,
     }
+}
+
+/// What [`expert_model`] takes beside its experts with [`settings`] of 512, 1, 32, and with [`ModelNeeds`]'s buffers of
+/// streamed reads or without.
+pub(crate) fn beside_experts(is_streamed: bool) -> u64 {
+    let kv_cache = (512u64 * 30 * 768).next_multiple_of(2 * MIB);
+    let compute = MIB + 32 * (8 << 10) + (192 << 10) + 512 * 16;
+    let staging = if is_streamed { 6 * MIB } else { 4 * MIB };
+    100 * MIB + 20 * MIB + kv_cache + compute + staging
 }
 
 /// Limits that ask for these settings and allow everything.

@@ -1,10 +1,11 @@
 //! Speed that a plan lets expect: from measured rates, and never without.
 
 use frank_plan::{
-    Bound, LayerState, Limits, Machine, ModelNeeds, Prediction, PromptWork, decode_step_bytes, plan,
+    Bound, Drive, LayerState, Limits, Machine, ModelNeeds, Prediction, PromptWork, StreamCache,
+    decode_step_bytes, plan,
 };
 
-use crate::made_up::{GIB, MIB, dense_model, machine};
+use crate::made_up::{GIB, MIB, dense_model, device, expert_model, machine, settings};
 
 const BANDWIDTH: u64 = 40_000_000_000;
 const ARITHMETIC: u64 = 200_000_000_000;
@@ -95,4 +96,40 @@ fn streams_share_the_weights_of_a_step_and_not_their_keys_and_values() {
         ..dense_model()
     };
     assert_eq!(decode_step_bytes(&absurd, u32::MAX, u32::MAX), u64::MAX);
+}
+
+#[test]
+fn streamed_experts_need_the_bandwidth_of_the_drive_and_of_each_device_that_holds_some() {
+    let speeds = |drive: Option<u64>, second: Option<u64>| {
+        let mut machine = measured(Some(BANDWIDTH), Some(ARITHMETIC));
+        machine.devices.push(device("cpu:1", "cpu", GIB, GIB));
+        machine.devices[1].bandwidth = second;
+        machine.drives = vec![Drive { path: "/".to_owned(), bandwidth: drive }];
+        let budgets = ["cpu:0", "cpu:1"].map(|id| (id.to_owned(), 40 * MIB));
+        let cache = StreamCache { device: None, bytes: 60 * MIB };
+        let limits = Limits {
+            expert_budgets: budgets.to_vec(),
+            stream_cache: Some(cache),
+            ..settings(512, 1, 256)
+        };
+        plan(&expert_model(), &machine, &limits).expect("fits").predict
+    };
+    let both = speeds(Some(3_000_000_000), Some(BANDWIDTH));
+    assert_eq!(both.bound, Some(Bound::Nvme));
+    // 80 experts are resident, and 60 of the other 160 have a slot.
+    let missed = (160.0 / 240.0) * (100.0 / 160.0) * (60 * MIB) as f64 / 3e9;
+    let resident =
+        plan(&expert_model(), &measured(Some(BANDWIDTH), Some(ARITHMETIC)), &settings(512, 1, 256));
+    let resident = resident.expect("fits").predict;
+    let seconds = |speed: Option<f64>| 1.0 / speed.expect("a number");
+    let more = seconds(both.decode_tok_s) - seconds(resident.decode_tok_s);
+    assert!((more - missed).abs() < 1e-9, "{more} of {missed}");
+    // A step of 256 rows of a prompt reads every expert that has no slot, once.
+    let read = (100 * MIB) as f64 / 3e9 / 256.0;
+    let more = seconds(both.prefill_tok_s) - seconds(resident.prefill_tok_s);
+    assert!((more - read).abs() < 1e-9, "{more} of {read}");
+    let no_drive = speeds(None, Some(BANDWIDTH));
+    assert_eq!((no_drive.decode_tok_s, no_drive.prefill_tok_s, no_drive.bound), (None, None, None));
+    let no_second = speeds(Some(3_000_000_000), None);
+    assert!(no_second.decode_tok_s.is_none() && no_second.prefill_tok_s.is_some());
 }

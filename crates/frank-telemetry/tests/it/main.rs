@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use frank_telemetry::{CATALOGUE, Kind, Metrics, ModelLabels, RequestLabels, catalogue_markdown};
+use frank_telemetry::{
+    CATALOGUE, Kind, Metrics, ModelLabels, RequestLabels, TierLabels, catalogue_markdown,
+};
 
 /// Gives each labelled metric a series, so that a scrape shows it.
 fn metrics_with_series() -> Metrics {
@@ -12,6 +14,7 @@ fn metrics_with_series() -> Metrics {
         .model_info
         .get_or_create(&ModelLabels { model: "m \"1\"\n".to_owned(), version: "0" })
         .set(1);
+    metrics.experts.get_or_create(&TierLabels { tier: "resident" }).set(1);
     metrics
 }
 

@@ -1,5 +1,6 @@
 //! `frank inspect`: what a model file says and holds. Never reads a weight, and never judges whether it can be loaded.
 
+mod layers;
 mod text;
 
 use std::collections::BTreeMap;
@@ -11,6 +12,7 @@ use frank_hub::ModelFile;
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 
+use self::layers::{LayerFacts, layers};
 use crate::model::{cut_off, open_header};
 use crate::report::print;
 
@@ -25,10 +27,11 @@ Examples:
   frank inspect model.gguf
   frank inspect model-00002-of-00003.gguf       any part; all of them are read
   frank inspect --json model.gguf | jq .totals
+  frank inspect --json moe.gguf | jq '.layers[0].expert_bytes_each'
 
 Only headers are read: sparse and cut files, unknown architectures and unknown tensor types can be inspected too.";
 
-/// Show the metadata, tensors and bytes for each layer of a model file
+/// Show the metadata, tensors and bytes for each layer and expert of a model file
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Inspect {
@@ -96,19 +99,18 @@ struct TensorFacts<'a> {
 }
 
 #[derive(Serialize)]
-struct LayerFacts {
-    layer: u32,
-    tensors: usize,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
 struct Totals {
     tensors: usize,
     values: u64,
     bytes: u64,
     /// Bytes of tensors that belong to no layer.
     bytes_outside_layers: u64,
+    /// Routed experts of all layers together.
+    experts: u64,
+    /// Bytes of the routed experts.
+    expert_bytes: u64,
+    /// Bytes of all else.
+    dense_bytes: u64,
     types: Vec<TypeFacts>,
 }
 
@@ -136,11 +138,16 @@ impl<'a> Facts<'a> {
         });
         let tensors: Vec<TensorFacts<'_>> = tensors.collect();
         let (layers, bytes_outside_layers) = layers(&tensors);
+        let bytes = sum(tensors.iter().map(|tensor| tensor.bytes));
+        let expert_bytes = sum(layers.iter().map(LayerFacts::expert_bytes));
         let totals = Totals {
             tensors: tensors.len(),
             values: sum(header.tensors.iter().map(TensorInfo::n_values)),
-            bytes: sum(tensors.iter().map(|tensor| tensor.bytes)),
+            bytes,
             bytes_outside_layers,
+            experts: sum(layers.iter().map(|layer| layer.experts)),
+            expert_bytes,
+            dense_bytes: bytes.saturating_sub(expert_bytes),
             types: types(header),
         };
         let parts = parts(file);
@@ -167,27 +174,6 @@ fn parts(file: &ModelFile) -> Vec<PartFacts> {
         file_bytes: part.file_bytes,
     });
     parts.collect()
-}
-
-/// Bytes by layer, and those of tensors outside of all layers.
-fn layers(tensors: &[TensorFacts<'_>]) -> (Vec<LayerFacts>, u64) {
-    let mut layers: BTreeMap<u32, LayerFacts> = BTreeMap::new();
-    let mut outside = 0u64;
-    for tensor in tensors {
-        let Some(layer) = layer_of(tensor.name) else {
-            outside = outside.saturating_add(tensor.bytes);
-            continue;
-        };
-        let facts = layers.entry(layer).or_insert(LayerFacts { layer, tensors: 0, bytes: 0 });
-        facts.tensors += 1;
-        facts.bytes = facts.bytes.saturating_add(tensor.bytes);
-    }
-    (layers.into_values().collect(), outside)
-}
-
-/// The layer of a tensor named `blk.{layer}.…`.
-fn layer_of(name: &str) -> Option<u32> {
-    name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
 }
 
 fn types(header: &ModelHeader) -> Vec<TypeFacts> {

@@ -21,6 +21,7 @@ Examples:
   frank serve model.gguf -c 8192 --parallel 2 --port 0       on a free port
   frank serve model.gguf --host 0.0.0.0 --api-key-file keys  for a network, with keys
   frank serve model.gguf --memory-budget 4GiB                refused if it takes more
+  frank serve moe.gguf --memory-budget 16GiB --hotness usage.csv
   frank serve model.gguf --prefix-cache 1GiB --cache-dir kv  keeps prefixes, and finds them at the next start
 
   curl http://127.0.0.1:7770/v1/chat/completions -H 'content-type: application/json' \\

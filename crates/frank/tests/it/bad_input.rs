@@ -69,8 +69,16 @@ fn a_missing_part_of_a_split_model_is_named() {
     let folder = Folder::new();
     let part = GgufWriter::new("llama").split(0, 3, 0);
     let path = folder.gguf("big-00001-of-00003.gguf", &part);
-    folder.gguf("big-00003-of-00003.gguf", &GgufWriter::without_keys().split(2, 3, 0));
-    check_model(&path, "big-00002-of-00003.gguf");
+    let third = folder.gguf("big-00003-of-00003.gguf", &GgufWriter::without_keys().split(2, 3, 0));
+    let lines = frank(["run".as_ref(), path.as_os_str(), "x".as_ref()]).failed(2);
+    assert!(lines[0].contains("big-00002-of-00003.gguf"), "{lines:?}");
+    for subcommand in ["fit", "inspect"] {
+        let told = frank([subcommand.as_ref(), path.as_os_str()]).ended(0).stdout;
+        let warning = "a part of the model is not here: big-00002-of-00003.gguf";
+        assert!(told.contains(warning), "{subcommand}: {told}");
+    }
+    std::fs::remove_file(&path).expect("it is there");
+    check_model(&third, "big-00001-of-00003.gguf");
 }
 
 #[test]
@@ -173,8 +181,15 @@ fn a_device_that_is_none_is_refused() {
     let llama = llama();
     let llama = llama.to_str().unwrap();
     check_usage(
+        &["fit", llama, "--device", "gpu:7=1GiB"],
+        &["error: --device gpu:7: the machine has no such device", "hint: it has cpu:0"],
+    );
+    check_usage(
         &["fit", llama, "--device", "cpu:7=1GiB"],
-        &["error: --device cpu:7: the machine has no such device", "hint: it has cpu:0"],
+        &[
+            "error: --device cpu:7 has no effect: nothing is placed there",
+            "hint: the whole model lies on cpu:0",
+        ],
     );
     for value in ["cpu:0", "=", "cpu:0=", "cpu:0=lots"] {
         let lines = frank(["fit", llama, "--device", value]).failed(2);
@@ -223,7 +238,7 @@ fn options_for_experts_are_refused_by_name_for_a_model_without_any() {
         &["--hotness", "usage.csv"],
         &["--protected-experts", "protected.json"],
         &["--router-bias", "bias.bin"],
-        &["--io", "uring"],
+        &["--io", "pread"],
         &["--no-prefetch"],
     ] {
         let mut args = vec!["fit", llama.to_str().unwrap()];

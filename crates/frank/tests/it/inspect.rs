@@ -85,7 +85,49 @@ fn an_unknown_architecture_is_shown_like_any_other() {
     let facts = facts(&folder.gguf("martian.gguf", &writer));
     assert_eq!(facts["arch"], "martian");
     assert_eq!(facts["tensors"][0]["name"], "blk.0.claw.weight");
-    assert_eq!(facts["layers"], json!([{"layer": 0, "tensors": 1, "bytes": 16}]));
+    let layer = json!({
+        "layer": 0, "tensors": 1, "bytes": 16, "dense_bytes": 16, "experts": 0, "expert_bytes_each": 0,
+    });
+    assert_eq!(facts["layers"], json!([layer]));
+}
+
+#[test]
+fn bytes_are_told_by_layer_and_by_expert_in_both_forms_of_expert_tensors() {
+    let folder = Folder::new();
+    let part = |layer: u32, part: &str| format!("blk.{layer}.ffn_{part}.weight");
+    let writer = llama_keys("qwen3moe", 3)
+        .f32_tensor("token_embd.weight", &[8], &[0.0; 8])
+        .f32_tensor("blk.0.ffn_up.weight", &[8], &[0.0; 8])
+        .f32_tensor("blk.1.ffn_gate_inp.weight", &[2, 4], &[0.0; 8])
+        .f32_tensor(&part(1, "gate_exps"), &[4, 2, 4], &[0.0; 32])
+        .f32_tensor(&part(1, "down_exps"), &[4, 2, 4], &[0.0; 32])
+        .f32_tensor("blk.1.ffn_up_shexp.weight", &[6], &[0.0; 6])
+        .f32_tensor(&part(2, "gate.0"), &[4, 2], &[0.0; 8])
+        .f32_tensor(&part(2, "gate.1"), &[4, 2], &[0.0; 8]);
+    let path = folder.gguf("moe.gguf", &writer);
+    let facts = facts(&path);
+    let layer = |layer, tensors, dense_bytes, experts, expert_bytes_each| {
+        let bytes = dense_bytes + experts * expert_bytes_each;
+        json!({
+            "layer": layer, "tensors": tensors, "bytes": bytes, "dense_bytes": dense_bytes,
+            "experts": experts, "expert_bytes_each": expert_bytes_each,
+        })
+    };
+    let layers = [layer(0, 1, 32, 0, 0), layer(1, 4, 56, 4, 64), layer(2, 2, 0, 2, 32)];
+    assert_eq!(facts["layers"], json!(layers));
+    let totals = &facts["totals"];
+    assert_eq!(
+        (&totals["experts"], &totals["expert_bytes"], &totals["dense_bytes"]),
+        (&json!(6), &json!(320), &json!(120))
+    );
+    let text = text(&path);
+    let (_, layers) = text.split_once("Layers (3)\n").expect("a table of layers");
+    let words: Vec<Vec<&str>> =
+        layers.lines().take(5).map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(words[0], ["layer", "tensors", "size", "dense", "experts", "each"]);
+    assert_eq!(words[1], ["blk.0", "1", "32", "B", "32", "B"]);
+    assert_eq!(words[2], ["blk.1", "4", "312", "B", "56", "B", "4", "64", "B"]);
+    assert_eq!(words[4], ["outside", "32", "B", "32", "B"]);
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod cache_dir;
 mod demo;
 mod endpoint;
 mod eval;
+mod experts;
 mod files;
 mod fit;
 mod help;

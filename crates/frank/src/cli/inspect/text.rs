@@ -23,6 +23,9 @@ pub(super) fn of(facts: &Facts<'_>) -> String {
     section(&mut out, &format!("Tensors ({})", facts.tensors.len()), &tensors(facts));
     section(&mut out, &format!("Layers ({})", facts.layers.len()), &layers(facts));
     section(&mut out, "Totals", &totals(facts));
+    if facts.totals.experts > 0 {
+        section(&mut out, "Dense and experts", &uses(facts));
+    }
     if !facts.warnings.is_empty() {
         let rows: Vec<Row> =
             facts.warnings.iter().map(|warning| vec![Cell::left(printable(warning))]).collect();
@@ -70,19 +73,25 @@ fn tensors(facts: &Facts<'_>) -> Vec<Row> {
 }
 
 fn layers(facts: &Facts<'_>) -> Vec<Row> {
+    let has_experts = facts.totals.experts > 0;
+    let row = |name: String, tensors: String, bytes: u64, of_experts: [String; 3]| {
+        let size = Cell::right(Size(bytes).to_string());
+        let more = of_experts.map(Cell::right).into_iter().filter(|_| has_experts);
+        [Cell::left(name), Cell::right(tensors), size].into_iter().chain(more).collect()
+    };
     let rows = facts.layers.iter().map(|layer| {
-        vec![
-            Cell::left(format!("blk.{}", layer.layer)),
-            Cell::right(layer.tensors.to_string()),
-            Cell::right(Size(layer.bytes).to_string()),
-        ]
+        let dense = Size(layer.dense_bytes).to_string();
+        let of_experts = match layer.experts {
+            0 => [dense, String::new(), String::new()],
+            n => [dense, n.to_string(), Size(layer.expert_bytes_each).to_string()],
+        };
+        row(format!("blk.{}", layer.layer), layer.tensors.to_string(), layer.bytes, of_experts)
     });
-    let outside = vec![
-        Cell::left("outside".to_owned()),
-        Cell::right(String::new()),
-        Cell::right(Size(facts.totals.bytes_outside_layers).to_string()),
-    ];
-    with_heads(&["layer", "tensors", "size"], rows.chain([outside]))
+    let outside = facts.totals.bytes_outside_layers;
+    let of_experts = [Size(outside).to_string(), String::new(), String::new()];
+    let outside = row("outside".to_owned(), String::new(), outside, of_experts);
+    let heads = ["layer", "tensors", "size", "dense", "experts", "each"];
+    with_heads(&heads, rows.chain([outside]))
 }
 
 fn totals(facts: &Facts<'_>) -> Vec<Row> {
@@ -97,6 +106,20 @@ fn totals(facts: &Facts<'_>) -> Vec<Row> {
     });
     let all = type_row("all".to_owned(), totals.tensors, totals.values, totals.bytes);
     with_heads(&["type", "tensors", "values", "size"], rows.chain([all]))
+}
+
+/// What every token uses, and the routed experts, of which a token uses some.
+fn uses(facts: &Facts<'_>) -> Vec<Row> {
+    let totals = &facts.totals;
+    let rows = [
+        ("dense", String::new(), totals.dense_bytes),
+        ("experts", totals.experts.to_string(), totals.expert_bytes),
+    ];
+    let rows = rows.map(|(name, count, bytes)| {
+        let size = Size(bytes).to_string();
+        vec![Cell::left(name.to_owned()), Cell::right(count), Cell::right(size)]
+    });
+    with_heads(&["kind", "count", "size"], rows.into_iter())
 }
 
 fn type_row(name: String, tensors: usize, values: u64, bytes: u64) -> Row {

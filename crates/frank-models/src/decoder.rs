@@ -1,33 +1,54 @@
-//! The frame of dense decoders: sizes, memory, and a step from the embedding through the layers to the head.
+//! The frame of decoders: sizes, memory, and a step from the embedding through the layers to the head.
 //!
 //! Which blocks a layer has, and in which order, is written in the file of its family; nothing here asks which it is.
 
+mod step;
+mod widths;
+
+use frank_experts::{ExpertStore, StoreOptions, StoreStatistics};
 use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
-use frank_kernels::{Activations, AttentionShape, Pool, add, rms_norm, rms_norm_in_place};
+use frank_kernels::{Activations, AttentionShape, Pool};
 use frank_os::HUGE_PAGE_BYTES;
 use frank_plan::{ComputeNeeds, ModelNeeds};
 
 use crate::arch::{Arch, LoadOptions};
 use crate::blocks::Compute;
-use crate::blocks::attention::{Attention, AttentionScratch};
+use crate::blocks::attention::{Attend, AttentionScratch};
 use crate::blocks::embedding::Embedding;
+use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::head::Head;
-use crate::blocks::mlp::GatedMlp;
+use crate::blocks::moe::{MoeScratch, MoeStep};
 use crate::blocks::rope::{Rope, RopeShape};
+use crate::blocks::routes::Routes;
 use crate::error::{ArchError, LoadError};
 use crate::keys::Keys;
 use crate::kv::{KvTensors, KvTypes};
 use crate::model::{Batch, KvGroup, Model};
 use crate::needs::{self, NeedsInput};
 use crate::scratch::Scratch;
-use crate::shape::Shape;
-use crate::weights::{VectorId, WeightTable, Weights};
+use crate::shape::moe::MoeDefaults;
+use crate::shape::{self, Shape};
+use crate::weights::{WeightTable, Weights};
+pub(crate) use step::Step;
+use widths::{N_COLUMNS, Widths};
 
-/// A layer of a family of dense decoders.
-pub(crate) trait DenseLayer: Send + Sized + 'static {
+/// A layer of a family of decoders.
+pub(crate) trait DecoderLayer: Send + Sized + 'static {
     /// The family's name, as files spell it in `general.architecture`.
     const ARCH: &'static str;
+
+    /// What the family assumes of its mixtures of experts; `None` when it has none.
+    const MOE: Option<MoeDefaults> = None;
+
+    /// What a layer keeps of each token, and how it scores, for `n_head` query heads; without a window.
+    fn attention_shape(
+        keys: &Keys<'_>,
+        n_embd: usize,
+        n_head: usize,
+    ) -> Result<AttentionShape, ArchError> {
+        shape::attention_shape(keys, n_embd, n_head)
+    }
 
     /// Reads the rest of the metadata, refuses what this family does not compute, and places all tensors.
     fn decoder(
@@ -37,7 +58,10 @@ pub(crate) trait DenseLayer: Send + Sized + 'static {
     ) -> Result<Decoder<Self>, ArchError>;
 
     /// The layer's attention, whose window and size the planner must know.
-    fn attention(&self) -> &Attention;
+    fn attention(&self) -> &dyn Attend;
+
+    /// What follows it.
+    fn feed_forward(&self) -> &FeedForward;
 
     /// Computes the layer: reads and writes `hidden` of the step.
     fn forward(&self, step: &mut Step<'_>);
@@ -53,25 +77,28 @@ pub(crate) struct Decoder<L> {
 }
 
 /// The entry of a family in the table.
-pub(crate) const fn arch<L: DenseLayer>() -> Arch {
+pub(crate) const fn arch<L: DecoderLayer>() -> Arch {
     Arch { name: L::ARCH, needs: needs::<L>, load: load::<L> }
 }
 
 /// Sizes and tensors of the model in `header`.
-fn read<L: DenseLayer>(
+fn read<L: DecoderLayer>(
     header: &ModelHeader,
 ) -> Result<(Shape, Decoder<L>, WeightTable<'_>), ArchError> {
     let keys = Keys::new(&header.metadata, L::ARCH);
-    let shape = Shape::read(&keys, header)?;
+    let shape = Shape::read(&keys, header, L::MOE, L::attention_shape)?;
     let mut table = WeightTable::new(header);
     let decoder = L::decoder(&keys, &shape, &mut table)?;
-    table.refuse_unused(L::ARCH)?;
+    table.refuse_unused(L::ARCH, (shape.n_layers, shape.n_drafting))?;
     Ok((shape, decoder, table))
 }
 
-fn needs<L: DenseLayer>(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, ArchError> {
+fn needs<L: DecoderLayer>(
+    header: &ModelHeader,
+    kv_types: KvTypes,
+) -> Result<ModelNeeds, ArchError> {
     let (shape, decoder, table) = read::<L>(header)?;
-    let state = decoder.layers.iter().map(|layer| kv_types.state(&layer.attention().shape));
+    let state = decoder.layers.iter().map(|layer| kv_types.state(layer.attention().shape()));
     // A tied embedding is read whole as the head; one of its own is read one row a token.
     let tied = decoder.head.is_tied(&decoder.embedding);
     let unread = if tied { 0 } else { table.matrix_bytes(decoder.embedding.matrix) };
@@ -79,78 +106,87 @@ fn needs<L: DenseLayer>(header: &ModelHeader, kv_types: KvTypes) -> Result<Model
         header,
         NeedsInput {
             arch: L::ARCH,
-            context_train: shape.context_train,
-            dense_bytes: table.bytes(),
-            decode_bytes_per_token: table.bytes() - unread,
-            n_vocab: shape.n_vocab,
+            shape: &shape,
+            weights: &table,
+            unread_bytes: unread,
             state: state.collect(),
-            compute: compute_needs(&shape, &decoder.ropes),
+            compute: compute_needs(&shape, &decoder),
         },
     ))
 }
 
-fn compute_needs(shape: &Shape, ropes: &[RopeShape]) -> ComputeNeeds {
-    let angles: usize = ropes.iter().map(RopeShape::row_bytes).sum();
-    let row = Scratch::row_bytes(scratch_widths(shape))
-        + Activations::row_bytes(n_in_max(shape))
-        + angles;
+fn compute_needs<L: DecoderLayer>(shape: &Shape, decoder: &Decoder<L>) -> ComputeNeeds {
+    let angles: usize = decoder.ropes.iter().map(RopeShape::row_bytes).sum();
+    let row = Widths::of(shape, &decoder.layers).row_bytes() + angles;
     let output = needs::output_compute(shape.n_vocab);
     // The scratch is one buffer of whole huge pages.
     let fixed = output.fixed.saturating_add(HUGE_PAGE_BYTES);
     ComputeNeeds { fixed, per_row: row as u64, ..output }
 }
 
-/// Widths of the step's scratch: hidden, normed, q, k, v, mixed, delta, gate, up.
-fn scratch_widths(shape: &Shape) -> [usize; 9] {
-    let AttentionShape { n_head, n_head_kv, head_dim, .. } = shape.attention;
-    let (n_q, n_kv) = (n_head * head_dim, n_head_kv * head_dim);
-    let Shape { n_embd, n_ff, .. } = *shape;
-    [n_embd, n_embd, n_q, n_kv, n_kv, n_q, n_embd, n_ff, n_ff]
-}
-
-/// Longest input of a product.
-fn n_in_max(shape: &Shape) -> usize {
-    shape.n_embd.max(shape.n_ff).max(shape.attention.n_head * shape.attention.head_dim)
-}
-
-fn load<L: DenseLayer>(
+fn load<L: DecoderLayer>(
     file: &ModelFile,
     options: &LoadOptions,
 ) -> Result<Box<dyn Model>, LoadError> {
     let (shape, decoder, table) = read::<L>(&file.header)?;
     // All that is not weights first: what the system cannot give is known before gigabytes were read.
     let n_rows = options.n_rows_max;
-    let layers: Vec<_> = decoder.layers.iter().map(|layer| layer.attention().shape).collect();
+    let layers: Vec<_> = decoder.layers.iter().map(|layer| *layer.attention().shape()).collect();
     let kv = KvTensors::new(&layers, &options.kv_blocks, options.kv_types)?;
-    let scratch = Scratch::new(n_rows, scratch_widths(&shape))?;
+    let widths = Widths::of(&shape, &decoder.layers);
+    let scratch = Scratch::new(n_rows, widths.columns())?;
+    let experts = open_experts(file, &table, shape.n_layers, options)?;
     let weights = table.load(file, options.n_threads)?;
-    Ok(Box::new(DenseModel {
+    Ok(Box::new(DecoderModel {
         ropes: decoder.ropes.iter().map(|rope| Rope::new(rope, &weights, n_rows)).collect(),
-        quants: Activations::with_capacity(n_rows, n_in_max(&shape)),
+        quants: Activations::with_capacity(n_rows, widths.n_in()),
+        routes: widths.routes(n_rows),
         pool: Pool::new(options.n_threads),
         n_outputs_max: options.n_outputs_max,
+        router_bias: options.router_bias.clone(),
         kv,
         scratch,
+        experts,
         weights,
         decoder,
         shape,
     }))
 }
 
+/// Takes the memory of the experts and reads those that are resident; `None` for a model without experts.
+fn open_experts(
+    file: &ModelFile,
+    table: &WeightTable<'_>,
+    n_layers: usize,
+    options: &LoadOptions,
+) -> Result<Option<ExpertStore>, LoadError> {
+    let Some(experts) = table.expert_table(n_layers) else { return Ok(None) };
+    let store_options = StoreOptions {
+        tiers: options.experts.tiers.clone(),
+        cache_slots: usize::try_from(options.experts.cache_slots).unwrap_or(usize::MAX),
+        n_threads: options.n_threads,
+    };
+    Ok(Some(ExpertStore::open(experts, file.data_files(), &store_options)?))
+}
+
 /// A loaded model.
-struct DenseModel<L> {
+struct DecoderModel<L> {
     shape: Shape,
     decoder: Decoder<L>,
     weights: Weights,
     ropes: Vec<Rope>,
     kv: KvTensors,
     pool: Pool,
-    scratch: Scratch<9>,
+    scratch: Scratch<N_COLUMNS>,
     quants: Activations,
     n_outputs_max: usize,
+    experts: Option<ExpertStore>,
+    routes: Routes,
+    /// `[n_layers, n_expert]`.
+    router_bias: Option<Vec<f32>>,
 }
 
-impl<L: DenseLayer> Model for DenseModel<L> {
+impl<L: DecoderLayer> Model for DecoderModel<L> {
     fn n_vocab(&self) -> usize {
         self.shape.n_vocab
     }
@@ -179,12 +215,37 @@ impl<L: DenseLayer> Model for DenseModel<L> {
         self.kv.write_block(group, block, bytes);
     }
 
+    fn expert_statistics(&self) -> Option<StoreStatistics> {
+        self.experts.as_ref().map(ExpertStore::statistics)
+    }
+
     fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) {
         let Decoder { embedding, layers, head, .. } = &self.decoder;
-        let [hidden, normed, q, k, v, mixed, delta, gate, up] = self.scratch.split(batch.n_rows());
+        let [
+            hidden,
+            normed,
+            delta,
+            q,
+            k,
+            v,
+            mixed,
+            latent,
+            heads,
+            rotated,
+            gate,
+            up,
+            gates,
+            x,
+            expert_gate,
+            expert_up,
+            out,
+        ] = self.scratch.split(batch.n_rows());
         embedding.look_up(&self.weights, batch.token_ids, hidden);
         self.ropes.iter_mut().for_each(|rope| rope.fill(batch.positions));
         let (weights, pool, quants) = (&self.weights, &mut self.pool, &mut self.quants);
+        let routes = &mut self.routes;
+        let router_bias = self.router_bias.as_deref();
+        let scratch = MoeScratch { gates, x, gate: expert_gate, up: expert_up, out };
         let mut step = Step {
             compute: Compute { weights, pool, quants },
             batch,
@@ -194,9 +255,10 @@ impl<L: DenseLayer> Model for DenseModel<L> {
             hidden,
             normed,
             delta,
-            attention_scratch: AttentionScratch { q, k, v, mixed },
+            attention: AttentionScratch { q, k, v, mixed, latent, heads, rotated },
             gate,
             up,
+            moe: self.experts.as_mut().map(|store| MoeStep { store, routes, router_bias, scratch }),
         };
         for layer in layers {
             layer.forward(&mut step);
@@ -204,54 +266,5 @@ impl<L: DenseLayer> Model for DenseModel<L> {
         let Step { compute, hidden, normed, delta, .. } = &mut step;
         let sizes = (self.shape.n_embd, self.shape.norm_epsilon);
         head.forward(compute, batch.output_rows, sizes, hidden, (delta, normed), logits);
-    }
-}
-
-/// A step under way: the rows' hidden state, and what the blocks of a layer pass to each other.
-pub(crate) struct Step<'a> {
-    compute: Compute<'a>,
-    batch: &'a Batch<'a>,
-    kv: &'a mut KvTensors,
-    ropes: &'a [Rope],
-    shape: &'a Shape,
-    /// `[n_rows, n_embd]`, as are `normed` and `delta`.
-    hidden: &'a mut [f32],
-    normed: &'a mut [f32],
-    delta: &'a mut [f32],
-    attention_scratch: AttentionScratch<'a>,
-    /// `[n_rows, n_ff]`, as is `up`.
-    gate: &'a mut [f32],
-    up: &'a mut [f32],
-}
-
-impl Step<'_> {
-    /// `normed = norm(hidden)`.
-    pub(crate) fn norm(&mut self, weight: VectorId) {
-        let weight = self.compute.weights.vector(weight);
-        rms_norm(self.compute.pool, self.hidden, weight, self.shape.norm_epsilon, self.normed);
-    }
-
-    /// `delta = attention(normed)`.
-    pub(crate) fn attend(&mut self, attention: &Attention) {
-        let rows = (self.batch, &self.ropes[attention.rope]);
-        let scratch = &mut self.attention_scratch;
-        attention.forward(&mut self.compute, rows, self.kv, scratch, self.normed, self.delta);
-    }
-
-    /// `delta = mlp(normed)`.
-    pub(crate) fn transform(&mut self, mlp: &GatedMlp) {
-        let sizes = (self.shape.n_embd, self.shape.n_ff);
-        mlp.forward(&mut self.compute, sizes, self.normed, (self.gate, self.up), self.delta);
-    }
-
-    /// `delta = norm(delta)`.
-    pub(crate) fn norm_delta(&mut self, weight: VectorId) {
-        let weight = self.compute.weights.vector(weight);
-        rms_norm_in_place(self.compute.pool, self.delta, weight, self.shape.norm_epsilon);
-    }
-
-    /// `hidden += delta`.
-    pub(crate) fn add(&mut self) {
-        add(self.compute.pool, self.hidden, self.delta);
     }
 }

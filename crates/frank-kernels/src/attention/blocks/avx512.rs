@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::{__m512, _mm512_fmadd_ps, _mm512_set1_ps, _mm512_setzero_ps};
 
-use super::{LANES, SPAN};
+use super::SPAN;
+use crate::elementwise::LANES;
 use crate::kv::{KV_BLOCK, KvType};
 use crate::x86::{load_f16x16, load_f32_bytes, load_f32x16, store_f32x16};
 
@@ -33,7 +34,11 @@ fn score_heads<const F16: bool>(q: &[f32], k: &[u8], weights: &mut [[f32; SPAN]]
         1 => score::<F16, 1>(q, k, weights, first),
         2 => score::<F16, 2>(q, k, weights, first),
         3 => score::<F16, 3>(q, k, weights, first),
-        _ => score::<F16, 4>(q, k, weights, first),
+        4 => score::<F16, 4>(q, k, weights, first),
+        5 => score::<F16, 5>(q, k, weights, first),
+        6 => score::<F16, 6>(q, k, weights, first),
+        7 => score::<F16, 7>(q, k, weights, first),
+        _ => score::<F16, 8>(q, k, weights, first),
     }
 }
 
@@ -79,29 +84,35 @@ pub(super) fn add_values(
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
 fn add_heads<const F16: bool>(v: &[u8], weights: &[[f32; SPAN]], first: usize, out: &mut [f32]) {
-    let v = Values::<F16> { v, head_dim: out.len() / weights.len() };
+    let v = Values::<F16> { v, value_dim: out.len() / weights.len() };
     match weights.len() {
         1 => v.add::<1>(weights, first, out),
         2 => v.add::<2>(weights, first, out),
         3 => v.add::<3>(weights, first, out),
-        _ => v.add::<4>(weights, first, out),
+        4 => v.add::<4>(weights, first, out),
+        5 => v.add::<5>(weights, first, out),
+        6 => v.add::<6>(weights, first, out),
+        7 => v.add::<7>(weights, first, out),
+        _ => v.add::<8>(weights, first, out),
     }
 }
 
-/// The values of a block that a row attends to, `[n_valid, head_dim]`.
+/// The values of a block that a row attends to, `[n_valid, value_dim]`.
 #[derive(Clone, Copy)]
 struct Values<'a, const F16: bool> {
     v: &'a [u8],
-    head_dim: usize,
+    value_dim: usize,
 }
 
 impl<const F16: bool> Values<'_, F16> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")]
     fn add<const H: usize>(self, weights: &[[f32; SPAN]], first: usize, out: &mut [f32]) {
-        let n_valid = self.v.len() / if F16 { 2 } else { 4 } / self.head_dim;
+        let n_valid = self.v.len() / if F16 { 2 } else { 4 } / self.value_dim;
         let weights: [&[f32]; H] = std::array::from_fn(|h| &weights[h][first..first + n_valid]);
-        for column in (0..self.head_dim).step_by(4 * LANES) {
-            match (self.head_dim - column) / LANES {
+        // As many columns at once as the sums of all heads leave registers for.
+        let at_once = if H > 4 { 2 } else { 4 };
+        for column in (0..self.value_dim).step_by(at_once * LANES) {
+            match at_once.min((self.value_dim - column) / LANES) {
                 1 => self.add_columns::<H, 1>(&weights, column, out),
                 2 => self.add_columns::<H, 2>(&weights, column, out),
                 3 => self.add_columns::<H, 3>(&weights, column, out),
@@ -119,7 +130,7 @@ impl<const F16: bool> Values<'_, F16> {
         out: &mut [f32],
     ) {
         let mut acc = [[_mm512_setzero_ps(); C]; H];
-        for (acc, out) in acc.iter_mut().zip(out.chunks_exact(self.head_dim)) {
+        for (acc, out) in acc.iter_mut().zip(out.chunks_exact(self.value_dim)) {
             let (out, _) = out[column..].as_chunks();
             for (acc, out) in acc.iter_mut().zip(out) {
                 *acc = load_f32x16(out);
@@ -128,7 +139,7 @@ impl<const F16: bool> Values<'_, F16> {
         for slot in 0..weights[0].len() {
             let mut values = [_mm512_setzero_ps(); C];
             for (c, value) in values.iter_mut().enumerate() {
-                *value = load::<F16>(self.v, slot * self.head_dim + column + c * LANES);
+                *value = load::<F16>(self.v, slot * self.value_dim + column + c * LANES);
             }
             for (acc, weights) in acc.iter_mut().zip(weights) {
                 let weight = _mm512_set1_ps(weights[slot]);
@@ -137,7 +148,7 @@ impl<const F16: bool> Values<'_, F16> {
                 }
             }
         }
-        for (acc, out) in acc.iter().zip(out.chunks_exact_mut(self.head_dim)) {
+        for (acc, out) in acc.iter().zip(out.chunks_exact_mut(self.value_dim)) {
             let (out, _) = out[column..].as_chunks_mut();
             for (acc, out) in acc.iter().zip(out) {
                 store_f32x16(out, *acc);

@@ -1,0 +1,7 @@
+//! What the expert store gives, from files on disk.
+
+mod made;
+mod memory;
+mod read_errors;
+mod refusals;
+mod serving;
