@@ -65,19 +65,23 @@ pub(crate) struct Readers {
 }
 
 impl Readers {
-    /// Takes the memory that [`staging_bytes`] says. From now on the system reads no further in `files` than it is asked.
+    /// Takes the memory that [`staging_bytes`] says.
     pub(crate) fn new(
         files: Vec<Arc<DataFile>>,
         row_bytes_max: u64,
         n_threads: usize,
     ) -> Result<Self, OsError> {
-        files.iter().for_each(|file| file.expect_scattered_reads());
         let n_threads = n_threads.clamp(1, READERS_MAX);
         let slice_bytes = slice_bytes(row_bytes_max);
         let mut staging = AnonBuffer::new(slice_bytes.saturating_mul(n_threads as u64))?;
         staging.populate()?;
         let slice_bytes = staging.len() / n_threads;
         Ok(Self { files, staging, slice_bytes, n_threads })
+    }
+
+    /// From now on the system reads no further in the files than it is asked.
+    pub(crate) fn expect_scattered_reads(&self) {
+        self.files.iter().for_each(|file| file.expect_scattered_reads());
     }
 
     /// Bytes of memory that the buffers occupy.

@@ -88,6 +88,7 @@ impl ExpertStore {
         residents.load(&table, &mut readers)?;
         let mut slots = None;
         if n_streamed > 0 {
+            readers.expect_scattered_reads();
             statistics.n_slots = cache_slots.min(n_streamed);
             statistics.slot_bytes = slot_bytes(&table, &residents);
             let cache = SlotCache::new(&streamed(&table, &residents), statistics.n_slots);

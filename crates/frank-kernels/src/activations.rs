@@ -86,14 +86,14 @@ impl Activations {
     /// Bytes that [`Activations::with_capacity`] takes for one row.
     #[must_use]
     pub fn row_bytes(n_in: usize) -> usize {
-        n_in.div_ceil(QUANT_BLOCK) * size_of::<QuantBlock>()
+        n_in.div_ceil(QUANT_BLOCK).saturating_mul(size_of::<QuantBlock>())
     }
 
     /// Quantizes the rows of `pieces`, which ascend without overlap, of `x`, `[n_rows, n_in]`, with all threads of `pool`.
     /// What stands in the place of other rows is not specified.
     ///
     /// # Panics
-    /// When `x` is not whole rows, or a piece has other rows.
+    /// When `x` is not whole rows, a piece has other rows, or two pieces overlap.
     pub(crate) fn quantize(
         &mut self,
         isa: Isa,
@@ -110,10 +110,12 @@ impl Activations {
         self.n_in = n_in;
         let n_blocks = self.n_blocks();
         self.blocks.resize(x.len() / n_in * n_blocks, QuantBlock::default());
-        let (mut n_pieces, mut n_rows) = (0, 0);
-        for piece in pieces.clone() {
+        let (mut n_pieces, mut n_rows, mut end) = (0, 0, 0);
+        for Piece { rows, .. } in pieces.clone() {
+            assert!(end <= rows.start, "pieces ascend without overlap");
             n_pieces += 1;
-            n_rows += piece.rows.len();
+            n_rows += rows.len();
+            end = rows.end;
         }
         let n_tasks = n_rows.div_ceil(TASK_ROWS);
         let blocks = Disjoint::new(&mut self.blocks);
@@ -121,7 +123,7 @@ impl Activations {
             let (first, end) = (task * n_pieces / n_tasks, (task + 1) * n_pieces / n_tasks);
             for Piece { rows, order } in pieces.clone().skip(first).take(end - first) {
                 let x = &x[rows.start * n_in..rows.end * n_in];
-                // SAFETY: the blocks of these rows lie together in both orders, and no other piece has these rows.
+                // SAFETY: the blocks of these rows lie together in both orders, and no other piece has these rows, as was just checked.
                 let blocks =
                     unsafe { blocks.range_mut(rows.start * n_blocks, rows.len() * n_blocks) };
                 for (i, x) in x.chunks_exact(n_in).enumerate() {

@@ -41,7 +41,9 @@ impl HeadLayout {
         } else {
             (self.head, n_head, self.row, n_rows)
         };
-        self.first + width <= near && (n_far == 1 || near * n_near <= far)
+        let fits = self.first.checked_add(width).is_some_and(|end| end <= near);
+        let is_before_next = near.checked_mul(n_near).is_some_and(|end| end <= far);
+        fits && (n_far == 1 || is_before_next)
     }
 }
 

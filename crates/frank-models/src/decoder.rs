@@ -5,7 +5,7 @@
 mod step;
 mod widths;
 
-use frank_experts::{ExpertStore, StoreOptions, StoreStatistics};
+use frank_experts::{ExpertStore, ExpertTable, StoreOptions, StoreStatistics};
 use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
 use frank_kernels::{Activations, AttentionShape, Pool};
@@ -117,7 +117,7 @@ fn needs<L: DecoderLayer>(
 
 fn compute_needs<L: DecoderLayer>(shape: &Shape, decoder: &Decoder<L>) -> ComputeNeeds {
     let angles: usize = decoder.ropes.iter().map(RopeShape::row_bytes).sum();
-    let row = Widths::of(shape, &decoder.layers).row_bytes() + angles;
+    let row = Widths::of(shape, &decoder.layers).row_bytes().saturating_add(angles);
     let output = needs::output_compute(shape.n_vocab);
     // The scratch is one buffer of whole huge pages.
     let fixed = output.fixed.saturating_add(HUGE_PAGE_BYTES);
@@ -135,8 +135,10 @@ fn load<L: DecoderLayer>(
     let kv = KvTensors::new(&layers, &options.kv_blocks, options.kv_types)?;
     let widths = Widths::of(&shape, &decoder.layers);
     let scratch = Scratch::new(n_rows, widths.columns())?;
-    let experts = open_experts(file, &table, shape.n_layers, options)?;
+    let expert_table = table.expert_table(shape.n_layers);
     let weights = table.load(file, options.n_threads)?;
+    // After the weights, which are read in one go: the store tells the system to read ahead no more.
+    let experts = expert_table.map(|table| open_experts(file, table, options)).transpose()?;
     Ok(Box::new(DecoderModel {
         ropes: decoder.ropes.iter().map(|rope| Rope::new(rope, &weights, n_rows)).collect(),
         quants: Activations::with_capacity(n_rows, widths.n_in()),
@@ -153,20 +155,18 @@ fn load<L: DecoderLayer>(
     }))
 }
 
-/// Takes the memory of the experts and reads those that are resident; `None` for a model without experts.
+/// Takes the memory of the experts and reads those that are resident.
 fn open_experts(
     file: &ModelFile,
-    table: &WeightTable<'_>,
-    n_layers: usize,
+    table: ExpertTable,
     options: &LoadOptions,
-) -> Result<Option<ExpertStore>, LoadError> {
-    let Some(experts) = table.expert_table(n_layers) else { return Ok(None) };
+) -> Result<ExpertStore, LoadError> {
     let store_options = StoreOptions {
         tiers: options.experts.tiers.clone(),
         cache_slots: usize::try_from(options.experts.cache_slots).unwrap_or(usize::MAX),
         n_threads: options.n_threads,
     };
-    Ok(Some(ExpertStore::open(experts, file.data_files(), &store_options)?))
+    Ok(ExpertStore::open(table, file.data_files(), &store_options)?)
 }
 
 /// A loaded model.

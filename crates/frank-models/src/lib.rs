@@ -13,6 +13,7 @@ mod model;
 mod needs;
 mod scratch;
 mod shape;
+mod tensor_name;
 mod weights;
 mod work;
 

@@ -11,9 +11,10 @@ pub(crate) struct Scratch<const N: usize> {
 }
 
 impl<const N: usize> Scratch<N> {
-    /// Bytes of one row of all matrices.
+    /// Bytes of one row of all matrices; saturates, since a header alone may claim any width.
     pub(crate) fn row_bytes(widths: [usize; N]) -> usize {
-        widths.iter().sum::<usize>() * size_of::<f32>()
+        let values = widths.into_iter().fold(0, usize::saturating_add);
+        values.saturating_mul(size_of::<f32>())
     }
 
     pub(crate) fn new(n_rows_max: usize, widths: [usize; N]) -> Result<Self, OsError> {

@@ -17,6 +17,7 @@ use frank_kernels::{Matrix, MatrixShape, WeightType};
 use frank_os::AnonBuffer;
 
 use crate::error::{ArchError, LoadError};
+use crate::tensor_name::layer_and_part;
 use experts::LayerTensors;
 pub(crate) use experts::{ExpertMatrix, Experts};
 pub(crate) use stack::{StackId, StackRows};
@@ -188,8 +189,11 @@ impl<'a> WeightTable<'a> {
         let experts = self.experts.iter().flat_map(LayerTensors::names);
         let used: BTreeSet<&str> = dense.chain(experts).collect();
         let drafting = n_layers..n_layers.saturating_add(n_drafting);
-        let is_drafting =
-            |name: &str| layer_number(name).is_some_and(|layer| drafting.contains(&layer));
+        let is_drafting = |name: &str| {
+            layer_and_part(name)
+                .map(|(layer, _)| layer as usize)
+                .is_some_and(|layer| drafting.contains(&layer))
+        };
         let mut unused =
             self.header.tensors.iter().filter(|tensor| {
                 !used.contains(tensor.name.as_str()) && !is_drafting(&tensor.name)
@@ -230,11 +234,6 @@ impl<'a> WeightTable<'a> {
         })?;
         Ok(Weights { memory, slots: self.slots })
     }
-}
-
-/// `N` of `blk.N.`.
-fn layer_number(name: &str) -> Option<usize> {
-    name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
 }
 
 /// Tensors that still have to be loaded, with their places; the largest last, since the last is taken first.
@@ -306,10 +305,15 @@ fn load_vector(
     place: &mut [u8],
 ) -> Result<(), LoadError> {
     let quant = quant_type(tensor.type_id).expect("types of vectors can be decoded");
+    let value_bytes = quant.layout.bytes_per_block as usize;
     let values: &mut [f32] = bytemuck::cast_slice_mut(place);
-    staging.resize(values.len() * quant.layout.bytes_per_block as usize, 0);
-    file.read(tensor, 0, staging)?;
-    (quant.dequantize)(staging, values);
+    let mut offset = 0;
+    for values in values.chunks_mut(SLICE_BYTES / value_bytes) {
+        staging.resize(values.len() * value_bytes, 0);
+        file.read(tensor, offset, staging)?;
+        (quant.dequantize)(staging, values);
+        offset += staging.len() as u64;
+    }
     Ok(())
 }
 

@@ -4,6 +4,7 @@ use frank_gguf::{ModelHeader, TensorInfo};
 use frank_plan::PromptWork;
 
 use crate::keys::Keys;
+use crate::tensor_name::{expert_of, layer_and_part};
 
 /// The arithmetic of one token of a prompt: of every matrix of the layers, and of attention. The head is not in it, for
 /// only the last token of a prompt is asked for logits; nor is the embedding, which is looked up.
@@ -14,17 +15,19 @@ pub(crate) fn prompt_work(header: &ModelHeader, arch: &str) -> PromptWork {
     let count = |key: &str| keys.count(key).ok().flatten().map(|count| count as u64);
     let (experts, used) = (count("expert_count"), count("expert_used_count"));
     let values = |tensor: &TensorInfo| match (tensor.dims.len(), experts, used) {
-        (2 | 3, Some(experts), Some(used)) if is_expert(&tensor.name) && experts > 0 => {
+        (2 | 3, Some(experts), Some(used)) if expert_of(&tensor.name).is_some() && experts > 0 => {
             let values = u128::from(tensor.n_values()) * u128::from(used) / u128::from(experts);
             u64::try_from(values).unwrap_or(u64::MAX)
         }
-        (2 | 3, ..) if !is_expert(&tensor.name) => tensor.n_values(),
+        (2 | 3, ..) if expert_of(&tensor.name).is_none() => tensor.n_values(),
         _ => 0,
     };
     // Layers that only draft further tokens come last and are not computed.
     let n_drafting = count("nextn_predict_layers").unwrap_or(0);
-    let n_layers = count("block_count").unwrap_or(u64::MAX).saturating_sub(n_drafting);
-    let is_computed = |name: &str| layer_number(name).is_some_and(|layer| layer < n_layers);
+    let n_layers = count("block_count").map(|n| n.saturating_sub(n_drafting));
+    let is_computed = |name: &str| {
+        layer_and_part(name).is_some_and(|(layer, _)| n_layers.is_none_or(|n| u64::from(layer) < n))
+    };
     let is_matrix = |name: &str| name.ends_with(".weight") && is_computed(name);
     let layers = header.tensors.iter().filter(|tensor| is_matrix(&tensor.name));
     let width = count("attention.head_count").and_then(|n_head| {
@@ -36,23 +39,6 @@ pub(crate) fn prompt_work(header: &ModelHeader, arch: &str) -> PromptWork {
     let per_layer = width.unwrap_or(0).saturating_mul(2);
     PromptWork {
         multiply_adds: layers.map(values).fold(0, u64::saturating_add),
-        attention_multiply_adds: count("block_count").unwrap_or(0).saturating_mul(per_layer),
+        attention_multiply_adds: n_layers.unwrap_or(0).saturating_mul(per_layer),
     }
-}
-
-/// `N` of `blk.N.`.
-fn layer_number(name: &str) -> Option<u64> {
-    name.strip_prefix("blk.")?.split_once('.')?.0.parse().ok()
-}
-
-/// Whether a tensor holds routed experts: all of a layer, `blk.N.ffn_gate_exps.weight`, or one as older files have
-/// them, `blk.N.ffn_gate.E.weight`.
-fn is_expert(name: &str) -> bool {
-    let is_one = || {
-        let number = name.strip_suffix(".weight").and_then(|name| name.rsplit_once('.'));
-        number.is_some_and(|(part, number)| {
-            part.contains(".ffn_") && number.bytes().all(|byte| byte.is_ascii_digit())
-        })
-    };
-    name.ends_with("_exps.weight") || is_one()
 }

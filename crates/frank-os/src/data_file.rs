@@ -79,6 +79,10 @@ impl DataFile {
 
     /// Asks the system to drop its cached pages that hold any of `bytes` from `offset`; it may keep them.
     pub fn forget_cached(&self, offset: u64, bytes: u64) {
+        if bytes == 0 {
+            // To the system a length of 0 means all that follows.
+            return;
+        }
         // It drops whole pages only, and those at the ends hold a part of the range.
         let start = offset - offset % PAGE_BYTES;
         let end = offset.saturating_add(bytes).div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES);

@@ -32,6 +32,8 @@ pub enum Refused {
     Header,
     /// Whoever looks for the other parts of the model.
     Parts,
+    /// Whoever wants all parts of the model; the first alone can be inspected and planned.
+    OtherParts,
     /// Whoever wants all tensors in full; a header alone can be inspected and planned.
     Data,
     /// Whoever makes a model or its tokenizer of it; it can still be inspected and planned.

@@ -106,7 +106,9 @@ impl DecoderLayer for Layer {
 /// those of what is cached in the usual ones.
 fn sizes(keys: &Keys<'_>) -> Result<MlaShape, ArchError> {
     let length = |own: &'static str, usual: &'static str| -> Result<usize, ArchError> {
-        let name = if keys.count(own)?.is_some() { own } else { usual };
+        // The usual key is read whether or not it decides: one that is no count is a fault of the file.
+        let (own_length, _) = (keys.count(own)?, keys.count(usual)?);
+        let name = if own_length.is_some() { own } else { usual };
         match keys.required_count(name)? {
             n if n > HEAD_DIM_MAX => Err(keys.value_error(name, &n, "at most 1024 are supported")),
             n => Ok(n),

@@ -44,7 +44,7 @@ impl Widths {
         let (gates, x, expert_ff) = match self.moe {
             None => (0, 0, 0),
             Some(MoeShape { n_expert, n_used, n_ff_expert, .. }) => {
-                (n_expert, n_used * n_embd, n_used * n_ff_expert)
+                (n_expert, n_used.saturating_mul(n_embd), n_used.saturating_mul(n_ff_expert))
             }
         };
         [
@@ -57,7 +57,8 @@ impl Widths {
     pub(super) fn n_in(&self) -> usize {
         let of_experts = self.moe.map_or(0, |moe| {
             let n_in = self.n_embd.max(moe.n_ff_expert);
-            moe.n_used * n_in.next_multiple_of(QUANT_BLOCK)
+            let padded = n_in.checked_next_multiple_of(QUANT_BLOCK).unwrap_or(usize::MAX);
+            moe.n_used.saturating_mul(padded)
         });
         self.n_embd.max(self.n_ff).max(self.attention.n_in).max(of_experts)
     }
@@ -65,7 +66,8 @@ impl Widths {
     /// Bytes for each row, without the angles of rotations.
     pub(super) fn row_bytes(&self) -> usize {
         let routes = self.moe.map_or(0, |moe| Routes::row_bytes(moe.n_used));
-        Scratch::row_bytes(self.columns()) + Activations::row_bytes(self.n_in()) + routes
+        let quants = Activations::row_bytes(self.n_in());
+        Scratch::row_bytes(self.columns()).saturating_add(quants).saturating_add(routes)
     }
 
     /// Memory for the routes of a step; of no use without experts.

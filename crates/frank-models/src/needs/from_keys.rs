@@ -70,7 +70,35 @@ struct Sizes {
     n_q: u64,
     n_kv: u64,
     n_leading_dense: usize,
+    latent: Option<Latent>,
     experts: Option<Experts>,
+}
+
+/// Keys and values of all heads from one vector: multi-head latent attention.
+struct Latent {
+    n_head: u64,
+    n: u64,
+    n_rotary: u64,
+    /// Keys and values of a head, as the matrices make them.
+    n_key: u64,
+    n_value: u64,
+    /// Queries come from a vector too, of so many values.
+    n_query: Option<u64>,
+}
+
+impl Latent {
+    fn read(size: &dyn Fn(&str) -> Option<u64>, n_head: u64) -> Option<Self> {
+        let n = size("attention.kv_lora_rank")?;
+        let length = |own: &str, usual: &str| size(own).or_else(|| size(usual));
+        Some(Self {
+            n_head,
+            n,
+            n_rotary: size("rope.dimension_count")?,
+            n_key: length("attention.key_length_mla", "attention.key_length")?,
+            n_value: length("attention.value_length_mla", "attention.value_length")?,
+            n_query: size("attention.q_lora_rank").filter(|&n| n > 0),
+        })
+    }
 }
 
 struct Experts {
@@ -97,6 +125,7 @@ impl Sizes {
             n_q: n_head.saturating_mul(head_dim),
             n_kv: size("attention.head_count_kv").unwrap_or(n_head).saturating_mul(head_dim),
             n_leading_dense: count("leading_dense_block_count").unwrap_or(0),
+            latent: Latent::read(&size, n_head),
             experts: size("expert_count").filter(|&n| n > 0).and_then(|n| {
                 let n_ff = size("expert_feed_forward_length").or(n_ff)?;
                 let n_shared = size("expert_shared_count").unwrap_or(0);
@@ -116,17 +145,44 @@ impl Sizes {
         TensorInfo { type_id: type_id::F32, ..self.tensor(name, &[n]) }
     }
 
-    fn attention(&self, layer: usize) -> [TensorInfo; 6] {
+    fn attention(&self, layer: usize) -> Vec<TensorInfo> {
         let name = |part: &str| format!("blk.{layer}.{part}.weight");
         let Self { n_embd, n_q, n_kv, .. } = *self;
-        [
-            self.vector(&name("attn_norm"), n_embd),
-            self.tensor(&name("attn_q"), &[n_embd, n_q]),
-            self.tensor(&name("attn_k"), &[n_embd, n_kv]),
-            self.tensor(&name("attn_v"), &[n_embd, n_kv]),
-            self.tensor(&name("attn_output"), &[n_q, n_embd]),
-            self.vector(&name("ffn_norm"), n_embd),
-        ]
+        let mut tensors =
+            vec![self.vector(&name("attn_norm"), n_embd), self.vector(&name("ffn_norm"), n_embd)];
+        match &self.latent {
+            Some(latent) => tensors.extend(self.latent_attention(latent, &name)),
+            None => tensors.extend([
+                self.tensor(&name("attn_q"), &[n_embd, n_q]),
+                self.tensor(&name("attn_k"), &[n_embd, n_kv]),
+                self.tensor(&name("attn_v"), &[n_embd, n_kv]),
+                self.tensor(&name("attn_output"), &[n_q, n_embd]),
+            ]),
+        }
+        tensors
+    }
+
+    fn latent_attention(&self, latent: &Latent, name: &dyn Fn(&str) -> String) -> Vec<TensorInfo> {
+        let Latent { n_head, n, n_rotary, n_key, n_value, n_query } = *latent;
+        let n_embd = self.n_embd;
+        let n_q = n_head.saturating_mul(n_key);
+        let n_plain = n_key.saturating_sub(n_rotary);
+        let mut tensors = vec![
+            self.tensor(&name("attn_kv_a_mqa"), &[n_embd, n.saturating_add(n_rotary)]),
+            self.vector(&name("attn_kv_a_norm"), n),
+            self.tensor(&name("attn_k_b"), &[n_plain, n, n_head]),
+            self.tensor(&name("attn_v_b"), &[n, n_value, n_head]),
+            self.tensor(&name("attn_output"), &[n_head.saturating_mul(n_value), n_embd]),
+        ];
+        match n_query {
+            None => tensors.push(self.tensor(&name("attn_q"), &[n_embd, n_q])),
+            Some(n_query) => tensors.extend([
+                self.tensor(&name("attn_q_a"), &[n_embd, n_query]),
+                self.vector(&name("attn_q_a_norm"), n_query),
+                self.tensor(&name("attn_q_b"), &[n_query, n_q]),
+            ]),
+        }
+        tensors
     }
 
     fn feed_forward(&self, layer: usize) -> Vec<TensorInfo> {

@@ -11,6 +11,7 @@ use super::{output_compute, runtime_bytes, saturate};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::kv::KvTypes;
+use crate::tensor_name::expert_of;
 use crate::weights::STAGING_BYTES;
 use crate::work::prompt_work;
 
@@ -23,16 +24,20 @@ const EXPERTS_USED_DEFAULT: usize = 8;
 /// Words of tensors of which a token reads a few rows, and which are larger than any memory: the n-gram tables of Engram.
 const LOOKUP_TABLES: [&str; 2] = ["engram_embd", "engram_embed"];
 
-/// Plans from sizes in the file: weights as stored, keys and values by the common keys where they are there.
+/// Plans from sizes in the file: weights as stored, keys and values by the common keys where they are there. `reason` says
+/// why the model cannot be loaded; there is none where its file was not read whole.
 pub(super) fn from_tensors(
     header: &ModelHeader,
     name: &str,
     kv_types: KvTypes,
-    reason: &ArchError,
+    reason: Option<&ArchError>,
 ) -> ModelNeeds {
     let keys = Keys::new(&header.metadata, name);
     let count = |key: &str| keys.count(key).ok().flatten();
-    let mut warnings = vec![format!("planned from tensor sizes, it cannot be loaded: {reason}")];
+    let mut warnings = vec![match reason {
+        Some(reason) => format!("planned from tensor sizes, it cannot be loaded: {reason}"),
+        None => "planned from tensor sizes".to_owned(),
+    }];
     let stored = Stored::of(header);
     warnings.extend(stored.lookup_warning());
     let experts = count("expert_count").unwrap_or_else(|| stored.n_experts_max());
@@ -81,7 +86,7 @@ fn experts_used(said: Option<usize>, experts: usize, warnings: &mut Vec<String>)
 
 /// The most bytes that a tensor of each type and size takes, for types without a layout. Where a file is cut off, what the
 /// last of them takes is not known from offsets, and that of others like it is.
-fn bytes_by_kind(header: &ModelHeader) -> HashMap<(u32, &[u64]), u64> {
+pub(super) fn bytes_by_kind(header: &ModelHeader) -> HashMap<(u32, &[u64]), u64> {
     let mut most = HashMap::new();
     for (index, tensor) in header.tensors.iter().enumerate() {
         if tensor.layout().is_none() {
@@ -187,20 +192,6 @@ impl Stored {
     }
 }
 
-/// The layer of a tensor of routed experts, and the expert where the tensor holds only one: `blk.N.ffn_up_exps.weight`,
-/// `blk.N.ffn_up.E.weight`. `None` for all others, biases of experts among them.
-fn expert_of(name: &str) -> Option<(u32, Option<u32>)> {
-    let (layer, part) = name.strip_prefix("blk.")?.split_once('.')?;
-    let layer = layer.parse().ok()?;
-    let part = part.strip_suffix(".weight")?;
-    if part.ends_with("_exps") {
-        return Some((layer, None));
-    }
-    let (part, expert) = part.split_once('.')?;
-    let is_mlp = ["ffn_gate", "ffn_up", "ffn_down"].contains(&part);
-    is_mlp.then(|| Some((layer, Some(expert.parse().ok()?))))?
-}
-
 /// What each layer remembers, as far as the keys say.
 fn layer_states(
     header: &ModelHeader,
@@ -268,26 +259,4 @@ fn row_bytes(count: &dyn Fn(&str) -> Option<usize>, experts_used: usize) -> u64 
     ];
     let values = values.into_iter().fold(0, u64::saturating_add);
     values.saturating_mul(size_of::<f32>() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn experts_are_told_from_all_other_tensors_by_their_names() {
-        for (name, expected) in [
-            ("blk.3.ffn_up_exps.weight", Some((3, None))),
-            ("blk.3.ffn_gate_up_exps.weight", Some((3, None))),
-            ("blk.12.ffn_down.7.weight", Some((12, Some(7)))),
-            ("blk.3.ffn_up_exps.bias", None),
-            ("blk.3.ffn_up.weight", None),
-            ("blk.3.ffn_up_shexp.weight", None),
-            ("blk.3.attn_q.7.weight", None),
-            ("blk.x.ffn_up_exps.weight", None),
-            ("ffn_up_exps.weight", None),
-        ] {
-            assert_eq!(expert_of(name), expected, "{name}");
-        }
-    }
 }

@@ -77,7 +77,7 @@ impl WeightTable<'_> {
         let stacked = format!("blk.{i}.ffn_{part}_exps.weight");
         let single = |expert: usize| format!("blk.{i}.ffn_{part}.{expert}.weight");
         let (n_in_dim, n_out_dim) = (n_in as u64, n_out as u64);
-        let tensors = if !self.has(&stacked) && self.has(&single(0)) {
+        let tensors = if !self.has(&stacked) && (self.has(&single(0)) || self.has(&single(1))) {
             let find = |expert| self.find(&single(expert), &[n_in_dim, n_out_dim]).cloned();
             (0..n_experts).map(find).collect::<Result<Vec<_>, _>>()?
         } else {

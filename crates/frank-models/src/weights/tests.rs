@@ -1,3 +1,5 @@
+//! Tests of the table of weights and of its loading: every type read back, slices, refusals by name.
+
 use super::*;
 use frank_testkit::gguf_writer::GgufWriter;
 

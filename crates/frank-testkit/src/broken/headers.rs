@@ -268,14 +268,17 @@ fn parts() -> Vec<Broken> {
     let refused = |name: &str, writer: &GgufWriter, names: &[&str]| {
         Broken::new(Refused::Parts, name, writer.to_bytes(), names)
     };
+    let first = |name: &str, count, names: &str| {
+        Broken::new(Refused::OtherParts, name, part(0, count, 3).to_bytes(), &[names])
+    };
     let mut joined = part(0, 3, 3).to_bytes();
     joined.extend(part(1, 3, 3).to_bytes());
     joined.extend(part(2, 3, 3).to_bytes());
     let mut kinds = vec![
-        refused("part 1 of 3 alone", &part(0, 3, 3), &["2 of 3 parts: part 2, part 3"]),
+        first("part 1 of 3 alone", 3, "2 of 3 parts: part 2, part 3"),
         refused("part 2 of 3 alone", &part(1, 3, 3), &["2 of 3 parts: part 1, part 3"]),
         refused("part 3 of 3 alone", &part(2, 3, 3), &["2 of 3 parts: part 1, part 2"]),
-        refused("part 1 of 65535 alone", &part(0, u16::MAX, 3), &["65534 of 65535 parts"]),
+        first("part 1 of 65535 alone", u16::MAX, "65534 of 65535 parts"),
         refused("part 4 of 3", &part(3, 3, 3), &["split.no is 3, but split.count is 3"]),
         refused("part 65536 of 3", &part(u16::MAX, 3, 3), &["split.no is 65535"]),
         refused("a part of -1 tensors", &part(0, 3, -1), &["\"split.tensors.count\": -1"]),

@@ -63,16 +63,17 @@ impl ExpertOptions {
     /// # Errors
     /// Names the first of them.
     pub(super) fn check_effect(&self, needs: &ModelNeeds) -> Result<(), Failure> {
-        let fact = match self.given() {
-            Some(option) if needs.experts == 0 => {
-                format!("{option} has no effect: this {} model has no experts", needs.arch)
-            }
+        let (option, fact) = match self.given() {
+            Some(option) if needs.experts == 0 => (
+                option,
+                format!("{option} has no effect: this {} model has no experts", needs.arch),
+            ),
             _ if self.no_prefetch => {
-                "--no-prefetch has no effect yet: experts are read when they are needed".to_owned()
+                let fact = "--no-prefetch has no effect yet: experts are read when they are needed";
+                ("--no-prefetch", fact.to_owned())
             }
             _ => return Ok(()),
         };
-        let option = self.given().unwrap_or_default();
         Err(Failure::usage(fact).hint(format!("leave out {option}")))
     }
 

@@ -8,10 +8,6 @@ use serde_json::{Value, json};
 use crate::endpoint::Endpoint;
 use crate::program::frank;
 
-/// What a build with overflow checks and debug assertions keeps in memory beyond a release build, for which plans are made:
-/// its code is longer (docs/measurements.md).
-const CHECKS_BYTES: u64 = if cfg!(debug_assertions) { 4 << 20 } else { 0 };
-
 /// What `frank fit` plans with `options`.
 fn planned(model: &Path, options: &[&str]) -> Value {
     let args = [&["fit", "--json", model.to_str().expect("UTF-8")], options].concat();
@@ -60,7 +56,7 @@ fn check_answers(model: &Path, options: &[&str], long: u32, short: u32) {
             });
         }
     });
-    let peak = endpoint.peak_bytes() - CHECKS_BYTES;
+    let peak = endpoint.peak_bytes();
     let is_near = peak <= planned && (planned - peak) * 100 <= planned * 3;
     assert!(is_near, "{} {options:?}: planned {planned}, peak {peak}", model.display());
 }
