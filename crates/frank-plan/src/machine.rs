@@ -113,6 +113,18 @@ pub enum MachineError {
         /// The name.
         id: String,
     },
+    /// A pool that is larger than what it is a part of.
+    #[error("a pool `{id}` of {} does not lie within {parent}, which has {}", Size(*bytes), Size(*total))]
+    PoolAboveTotal {
+        /// The pool.
+        id: String,
+        /// Its bytes.
+        bytes: u64,
+        /// The device that it is a part of.
+        parent: String,
+        /// That one's bytes.
+        total: u64,
+    },
     /// More free memory than there is.
     #[error("device `{id}` has {} free of {}", Size(*free), Size(*total))]
     FreeAboveTotal {
@@ -181,6 +193,10 @@ impl Machine {
         }
         let primary = self.primary().ok_or(MachineError::NoCpu)?;
         let parent = primary.part_of.clone().unwrap_or_else(|| primary.id.clone());
+        if bytes > primary.total {
+            let (id, total) = (id.to_owned(), primary.total);
+            return Err(MachineError::PoolAboveTotal { id, bytes, parent, total });
+        }
         let pool = Device {
             id: id.to_owned(),
             kind: primary.kind.clone(),

@@ -95,12 +95,13 @@ impl Obstacle {
             return Some(Self::Protected { device: id(splitter.primary), bytes, budget });
         }
         if splitter.is_below_floor(split) {
+            let (slots, slot_bytes) = planner.cache_floor();
             return Some(Self::CacheFloor {
                 device: id(splitter.cache_device),
                 asked: splitter.cache.unwrap_or(0),
                 least: planner.cache_floor_bytes(),
-                slots: splitter.floor(split),
-                slot_bytes: split.slot_bytes,
+                slots,
+                slot_bytes,
             });
         }
         let used = splitter.used(split);

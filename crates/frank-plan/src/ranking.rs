@@ -115,6 +115,9 @@ pub enum RankingError {
         /// What is wrong there.
         message: String,
     },
+    /// No expert is named.
+    #[error("it names no expert, and so it has no effect")]
+    Empty,
     /// Not one entry for each expert of each layer.
     #[error("{got} {unit}, {expected} expected ({n_layers} layers of {n_experts} experts)")]
     WrongLength {

@@ -12,6 +12,9 @@ use frank_plan::{Device, Host, Machine};
 use crate::options::ModelOptions;
 use crate::report::Failure;
 
+/// The device that this machine is, as far as frank knows it.
+pub(crate) const THIS_DEVICE: &str = "cpu:0";
+
 /// This machine, as much of it as this process may use: the smaller of what there is and what its cgroup allows.
 ///
 /// # Errors
@@ -28,7 +31,7 @@ pub(crate) fn this_machine() -> anyhow::Result<Machine> {
     let held = frank_os::process_memory().map_or(0, |memory| memory.rss);
     free = free.saturating_add(held).min(total);
     let device = Device {
-        id: "cpu:0".to_owned(),
+        id: THIS_DEVICE.to_owned(),
         kind: "cpu".to_owned(),
         total,
         free,
@@ -68,6 +71,9 @@ impl Effort {
     pub(crate) const LONG: Self = Self { buffer_bytes: 2 << 30, time: Duration::from_millis(700) };
 }
 
+/// What measuring takes beside the memory that is read: threads, their stacks, and weights to multiply with.
+const MEASURING_BYTES: u64 = 8 << 20;
+
 /// The least memory whose reading says anything about memory.
 const BUFFER_BYTES_MIN: u64 = 64 << 20;
 
@@ -88,8 +94,8 @@ pub(crate) struct Rates {
 /// Measures this machine with as many threads as will compute, within what may be held: `free` bytes, and `allowed` where
 /// the operator says so.
 pub(crate) fn measure(threads: usize, free: u64, allowed: Option<u64>, effort: Effort) -> Rates {
-    let buffer_bytes =
-        effort.buffer_bytes.min(free / BUFFER_SHARE).min(allowed.unwrap_or(u64::MAX));
+    let allowed = allowed.map_or(u64::MAX, |bytes| bytes.saturating_sub(MEASURING_BYTES));
+    let buffer_bytes = effort.buffer_bytes.min(free / BUFFER_SHARE).min(allowed);
     if buffer_bytes < BUFFER_BYTES_MIN {
         return Rates { bandwidth: None, arithmetic: None, buffer_bytes: 0 };
     }

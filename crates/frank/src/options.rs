@@ -17,6 +17,7 @@ use frank_plan::{Limits, Machine, MachineError, ModelNeeds, parse_size};
 
 pub(crate) use self::cache::CacheOptions;
 use self::experts::ExpertOptions;
+use crate::machine::THIS_DEVICE;
 use crate::report::{Failure, known};
 
 /// llama.cpp's spellings of more than one letter after one dash, which clap would read as several options.
@@ -93,7 +94,8 @@ impl ModelOptions {
     /// # Errors
     /// When a name is neither that of a device nor `cpu:N`.
     pub(crate) fn with_pools(&self, mut machine: Machine) -> anyhow::Result<Machine> {
-        for DeviceBytes { id, bytes } in &self.devices {
+        // The last entry for a device counts, as it does for what may be held there.
+        for DeviceBytes { id, bytes } in self.devices.iter().rev() {
             if has_device(&machine, id) {
                 continue;
             }
@@ -141,7 +143,8 @@ impl ModelOptions {
 
     /// Bytes that this process may take beside what it holds; `None` where no option limits it.
     pub(crate) fn left_to_take(&self) -> Option<u64> {
-        let caps = self.devices.iter().map(|cap| cap.bytes);
+        let is_here = |cap: &&DeviceBytes| cap.id == THIS_DEVICE;
+        let caps = self.devices.iter().filter(is_here).map(|cap| cap.bytes);
         let allowed = caps.chain(self.memory_budget).min()?;
         let held = frank_os::process_memory().map_or(0, |memory| memory.rss);
         Some(allowed.saturating_sub(held))

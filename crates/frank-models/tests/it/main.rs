@@ -4,6 +4,7 @@ mod exactness;
 mod header_alone;
 mod llama_cpp;
 mod oracle;
+mod quantized_experts;
 mod refusals;
 mod split;
 mod step;

@@ -29,7 +29,7 @@ pub(super) fn owners(text: &str, needs: &ModelNeeds) -> Result<Vec<Owner>, Ranki
         "primary" => Ok(Owner::Primary),
         "secondary" => Ok(Owner::Secondary),
         "stream" => Ok(Owner::Stream),
-        _ => Err(RankingError::UnknownOwner { index, word: word.clone() }),
+        _ => Err(RankingError::UnknownOwner { index, word: clipped(word) }),
     };
     file.owners.iter().enumerate().map(owner).collect()
 }
@@ -47,12 +47,26 @@ pub(super) fn counts(
         }
         let [layer, expert, count] = numbers(line).ok_or_else(|| RankingError::Malformed {
             line: index + 1,
-            message: format!("`{}` is not {HOTNESS_HEADER} in whole numbers", line.trim()),
+            message: format!("`{}` is not {HOTNESS_HEADER} in whole numbers", clipped(line.trim())),
         })?;
-        let sum = counts.entry(check_expert(layer, expert, needs)?).or_insert(0u64);
+        let id = check_expert(layer, expert, needs).map_err(|error| RankingError::Malformed {
+            line: index + 1,
+            message: error.to_string(),
+        })?;
+        let sum = counts.entry(id).or_insert(0u64);
         *sum = sum.saturating_add(count);
     }
-    Ok(counts)
+    if counts.is_empty() { Err(RankingError::Empty) } else { Ok(counts) }
+}
+
+/// What a message shows of a word: an error is a line that can be read.
+fn clipped(word: &str) -> String {
+    const SHOWN: usize = 100;
+    let mut shown: String = word.chars().take(SHOWN).collect();
+    if shown.len() < word.len() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// The numbers of a line of three with commas between.
@@ -70,13 +84,13 @@ pub(super) fn protected(
     let file: ProtectedFile = serde_json::from_str(text).map_err(|error| malformed(&error))?;
     let mut protected = BTreeSet::new();
     for (word, experts) in file.0 {
-        let layer = word.parse().map_err(|_| RankingError::NotALayer { word: word.clone() })?;
+        let layer = word.parse().map_err(|_| RankingError::NotALayer { word: clipped(&word) })?;
         check_layer(layer, needs)?;
         for expert in experts {
             protected.insert(check_expert(layer, expert, needs)?);
         }
     }
-    Ok(protected)
+    if protected.is_empty() { Err(RankingError::Empty) } else { Ok(protected) }
 }
 
 /// Every key of the object with its value. A key that stands there twice has both of its values.
@@ -163,6 +177,6 @@ fn check_expert(layer: u64, expert: u64, needs: &ModelNeeds) -> Result<(u32, u32
 
 fn malformed(error: &serde_json::Error) -> RankingError {
     let text = error.to_string();
-    let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+    let message = clipped(text.split(" at line ").next().unwrap_or(&text));
     RankingError::Malformed { line: error.line(), message }
 }

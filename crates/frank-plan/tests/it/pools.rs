@@ -97,7 +97,7 @@ fn a_declared_pool_is_memory_of_the_first_device() {
     assert_eq!(left, [2 * MIB, 0]);
     assert_eq!(plan.devices[1].headroom, 0);
     // A pool larger than what is left of the device gets what is left beyond the floor.
-    let machine = declared(beside_experts(true) + 122 * MIB, 4 * GIB);
+    let machine = declared(beside_experts(true) + 122 * MIB, 250 * MIB);
     check(&machine, &settings(512, 1, 32), [0, 60, 60], &[(0, 60 * MIB), (60 * MIB, 0)]);
 }
 
@@ -130,6 +130,11 @@ fn only_cpu_pools_of_a_new_name_can_be_declared() {
         );
         check(id, &expected);
     }
+    let too_large = declared(GIB, MIB).declare("cpu:2", 2 * GIB).expect_err("too large");
+    assert_eq!(
+        too_large.to_string(),
+        "a pool `cpu:2` of 2.00 GiB does not lie within cpu:0, which has 1.00 GiB"
+    );
     check("cpu:0", "two devices are called `cpu:0`");
     check("cpu:1", "two devices are called `cpu:1`");
     let mut without = declared(GIB, MIB);

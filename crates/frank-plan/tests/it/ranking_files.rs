@@ -70,10 +70,16 @@ fn what_is_no_hotness_file_is_named_with_its_line() {
     }
     // A header is the first line and no other.
     check("1,2,3\nlayer,expert,count\n", &line(2, "layer,expert,count"));
-    check("30,0,1", "layer 30 is out of range: the model has 30 layers");
-    check("4294967296,0,1", "layer 4294967296 is out of range: the model has 30 layers");
-    check("29,8,1", "expert 8 of layer 29 is out of range: the layer has 8 experts");
-    check("0,0,1", "layer 0 has no experts");
+    check("30,0,1", "line 1: layer 30 is out of range: the model has 30 layers");
+    check("\n4294967296,0,1", "line 2: layer 4294967296 is out of range: the model has 30 layers");
+    check("29,8,1", "line 1: expert 8 of layer 29 is out of range: the layer has 8 experts");
+    check("0,0,1", "line 1: layer 0 has no experts");
+    for text in ["", "layer,expert,count\n", "\n\n"] {
+        check(text, "it names no expert, and so it has no effect");
+    }
+    let long = "9".repeat(5000);
+    let message = Hotness::parse(&long, &needs()).expect_err("one number").to_string();
+    assert!(message.len() < 200, "an error is a line that can be read: {} bytes", message.len());
 }
 
 #[test]
@@ -82,7 +88,9 @@ fn a_file_of_protected_experts_lists_them_by_layer() {
     let plain = parse(r#"{"1": [0, 7], "29": [3]}"#);
     assert_eq!(parse(r#"{"29": [3, 3], "1": [7], "1": [0]}"#), plain);
     assert_ne!(parse(r#"{"29": [3], "1": [7]}"#), plain);
-    assert_eq!(parse("{}"), parse(r#"{"4": []}"#));
+    for text in ["{}", r#"{"4": []}"#] {
+        refused(Protected::parse(text, &needs()), "it names no expert, and so it has no effect");
+    }
 }
 
 #[test]
