@@ -25,7 +25,7 @@ fn used(plan: &Value) -> u64 {
 }
 
 fn check(model: &Path, options: &[&str]) {
-    check_answers(model, options, 100, 20);
+    check_answers(model, options, 40, 20);
 }
 
 /// Serves an answer of `long` tokens after a long prompt, then four of `short` in a form at once, and compares the peak with
