@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::cargo::{cargo, execute, shown, target_dir};
+use crate::cargo::{PROFILE, cargo, execute, shown, target_dir};
 use crate::http::Request;
 
 /// How long a server may take to end once nothing runs.
@@ -25,6 +25,13 @@ const HEALTH_POLL: Duration = Duration::from_millis(2);
 pub(crate) fn built_frank(root: &Path, profile: &str) -> Result<Command> {
     execute(&mut cargo(root, &["build", "--profile", profile, "--package", "frank"])?)?;
     Ok(Command::new(target_dir()?.join(profile).join("frank")))
+}
+
+/// The program `frank` as the tests of the workspace are built with it: after the lane of the tests nothing is compiled.
+/// Built by itself it would have dependencies with fewer features, which takes minutes.
+pub(crate) fn tested_frank(root: &Path) -> Result<Command> {
+    execute(&mut cargo(root, &["test", "--no-run", "--workspace", "--profile", PROFILE])?)?;
+    Ok(Command::new(target_dir()?.join(PROFILE).join("frank")))
 }
 
 /// A server that is ready. Ends at once when it is dropped.

@@ -21,9 +21,9 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
-use crate::cargo::{PROFILE, shown, target_dir};
+use crate::cargo::{shown, target_dir};
 use crate::install;
-use crate::server_process::{ServerProcess, built_frank};
+use crate::server_process::{ServerProcess, built_frank, tested_frank};
 use memory::Memory;
 use tally::Tally;
 use traffic::{API_KEYS, CTX_SIZE, Question, Turn};
@@ -51,7 +51,7 @@ pub(crate) struct Soak {
 /// Names everything that broke.
 pub(crate) fn run_in_ci(root: &Path) -> Result<()> {
     install::all()?;
-    Soak { seconds: 60, streams: 8, seed: None }.soak(&built_frank(root, PROFILE)?)
+    Soak { seconds: 60, streams: 8, seed: None }.soak(&tested_frank(root)?)
 }
 
 impl Soak {

@@ -7,20 +7,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::cargo::{PROFILE, cargo, execute, shown, target_dir};
+use crate::cargo::{shown, target_dir};
+use crate::server_process::tested_frank;
 
 /// Far more than the demo takes, so that one which hangs is a failure and not a hung CI.
 const TIME_MAX: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(100);
 
-/// Builds the binary and runs the demo twice.
+/// Runs the demo twice.
 pub(super) fn run(root: &Path) -> Result<()> {
-    execute(&mut cargo(root, &["build", "--profile", PROFILE, "--package", "frank"])?)?;
-    let target = target_dir()?;
+    let frank = tested_frank(root)?;
     // In the build folder, not in the temporary one: that may be memory.
-    let scratch = tempfile::Builder::new().prefix("demo-").tempdir_in(&target)?;
+    let scratch = tempfile::Builder::new().prefix("demo-").tempdir_in(target_dir()?)?;
     let demo = || {
-        let mut command = Command::new(target.join(PROFILE).join("frank"));
+        let mut command = Command::new(frank.get_program());
         command.args(["demo", "--once", "--port", "0"]);
         command.current_dir(root).env("XDG_DATA_HOME", scratch.path().join("data"));
         command
