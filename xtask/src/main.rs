@@ -11,6 +11,7 @@ mod fuzz;
 mod http;
 mod install;
 mod machine;
+mod memory_group;
 mod peer;
 mod server_process;
 mod soak;

@@ -4,6 +4,7 @@
 mod bound;
 mod engines;
 mod in_process;
+mod moe;
 mod rows;
 mod serving;
 
@@ -36,6 +37,14 @@ pub(crate) struct Peer {
     /// How near the choices of both are, instead of the speed: every real model, as it is and as a copy in F32
     #[arg(long, conflicts_with_all = ["rounds", "model"])]
     distance: bool,
+
+    /// A mixture of experts that does not fit, beside llama.cpp's map of it, instead of the real models
+    #[arg(long, conflicts_with_all = ["model", "distance"])]
+    moe: bool,
+
+    /// Only these rows of --moe, with commas between [default: all]
+    #[arg(long, value_name = "ROW", value_delimiter = ',', requires = "moe")]
+    rows: Vec<moe::Row>,
 }
 
 impl Peer {
@@ -44,19 +53,22 @@ impl Peer {
     /// Something could not be measured, is slower than it has to be, or is not as near.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
         install::all()?;
-        if self.distance { distance(root) } else { self.speed(root) }
-    }
-
-    /// Measures both engines with the same files, prompts, client and number of threads, and prints what came out.
-    fn speed(&self, root: &Path) -> Result<()> {
-        let models = self.models()?;
+        if self.distance {
+            return distance(root);
+        }
         llama_cpp_native::install()?;
         let frank = Engine::Frank(built_frank(root, "release")?.get_program().into());
         println!("machine: {}", machine::describe()?);
         println!("{}\n{}", frank.version()?, Engine::LlamaCpp.version()?);
+        if self.moe { moe::compare(&frank, &self.rows, self.rounds) } else { self.speed(&frank) }
+    }
+
+    /// Measures both engines with the same files, prompts, client and number of threads, and prints what came out.
+    fn speed(&self, frank: &Engine) -> Result<()> {
+        let models = self.models()?;
         let mut missed = Vec::new();
         for model in models {
-            missed.extend(self.compare(model, &frank).with_context(|| model.name)?);
+            missed.extend(self.compare(model, frank).with_context(|| model.name)?);
         }
         install::warn_of_vanished_models();
         match missed.as_slice() {

@@ -4,6 +4,7 @@ mod aftermath;
 mod alone;
 mod client;
 mod memory;
+mod moe;
 mod tally;
 mod traffic;
 
@@ -25,6 +26,7 @@ use crate::cargo::{shown, target_dir};
 use crate::install;
 use crate::server_process::{ServerProcess, built_frank, tested_frank};
 use memory::Memory;
+use moe::MoeSoak;
 use tally::Tally;
 use traffic::{API_KEYS, CTX_SIZE, Question, Turn};
 
@@ -34,24 +36,44 @@ const PARALLEL: usize = 4;
 /// How a soak runs.
 #[derive(Debug, Args)]
 pub(crate) struct Soak {
-    /// Seconds of traffic
-    #[arg(long, value_name = "S", default_value_t = 1800)]
-    seconds: u64,
+    /// Seconds of traffic [default: 1800, or 600 for each of the two limits of --moe]
+    #[arg(long, value_name = "S")]
+    seconds: Option<u64>,
     /// Clients that ask at the same time
     #[arg(long, value_name = "N", default_value_t = 8)]
     streams: usize,
     /// Decides what the clients ask [default: another one each time]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// A mixture of experts of twice its memory budget, in control groups that count its memory
+    #[arg(long, conflicts_with = "streams")]
+    moe: bool,
 }
 
-/// The soak of CI: a minute, with the binary that the other lanes have built. It checks overflows and assertions, which a
-/// release build does not, and saves CI the time to build one.
+/// Seconds of traffic unless said otherwise.
+const SECONDS: u64 = 1800;
+/// The same with `--moe`, for both limits together.
+const MOE_SECONDS: u64 = 1200;
+/// Seconds of either soak in CI.
+const CI_SECONDS: u64 = 60;
+
+/// Both soaks of CI at the same time: a minute, with the binary that the other lanes have built. It checks overflows and
+/// assertions, which a release build does not, and saves CI the time to build one. Neither measures a speed.
 /// # Errors
 /// Names everything that broke.
 pub(crate) fn run_in_ci(root: &Path) -> Result<()> {
     install::all()?;
-    Soak { seconds: 60, streams: 8, seed: None }.soak(&tested_frank(root)?)
+    let frank = tested_frank(root)?;
+    let soak = |moe| Soak { seconds: Some(CI_SECONDS), streams: 8, seed: None, moe };
+    thread::scope(|scope| {
+        let of_experts = scope.spawn(|| soak(true).soak(&frank));
+        let dense = soak(false).soak(&frank);
+        let of_experts = of_experts.join().expect("a soak returns").context("--moe");
+        match (dense, of_experts) {
+            (Err(dense), Err(of_experts)) => bail!("{dense:#}\n{of_experts:#}"),
+            (dense, of_experts) => dense.and(of_experts),
+        }
+    })
 }
 
 impl Soak {
@@ -64,13 +86,22 @@ impl Soak {
     }
 
     fn soak(&self, frank: &Command) -> Result<()> {
-        let planned_bytes = planned_bytes(frank)?;
         let seed = self.seed.unwrap_or_else(clock_seed);
-        println!("soak --seconds {} --streams {} --seed {seed}", self.seconds, self.streams);
+        if self.moe {
+            let seconds = self.seconds.unwrap_or(MOE_SECONDS);
+            return MoeSoak { seconds, seed }.run(Path::new(frank.get_program()));
+        }
+        self.soak_dense(frank, seed)
+    }
+
+    fn soak_dense(&self, frank: &Command, seed: u64) -> Result<()> {
+        let planned_bytes = planned_bytes(frank)?;
+        let seconds = self.seconds.unwrap_or(SECONDS);
+        println!("soak --seconds {seconds} --streams {} --seed {seed}", self.streams);
         let server = serve(frank)?;
         let questions = alone::answered(server.address, &mut ChaCha8Rng::seed_from_u64(seed))
             .context("ask what the server answers when nothing else runs")?;
-        let (tally, memory) = self.let_them_ask(&server, &questions, seed);
+        let (tally, memory) = self.let_them_ask(&server, &questions, seed, seconds);
         println!("{tally}");
         let mut broken = tally.failures;
         broken.extend(alone::answered_otherwise(server.address, &questions));
@@ -88,8 +119,9 @@ impl Soak {
         server: &ServerProcess,
         questions: &[Question],
         seed: u64,
+        seconds: u64,
     ) -> (Tally, Memory) {
-        let until = Instant::now() + Duration::from_secs(self.seconds);
+        let until = Instant::now() + Duration::from_secs(seconds);
         let tally = Mutex::new(Tally::default());
         let memory = thread::scope(|scope| {
             for stream in 1..=self.streams {

@@ -6,8 +6,8 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) median: f64,
-    min: f64,
-    max: f64,
+    pub(crate) min: f64,
+    pub(crate) max: f64,
 }
 
 impl Spread {
@@ -26,11 +26,18 @@ impl Spread {
         };
         Self { median, min, max }
     }
+
+    /// The same in another unit.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
+        let Self { median, min, max } = self;
+        Self { median: median * factor, min: min * factor, max: max * factor }
+    }
 }
 
 impl fmt::Display for Spread {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:.1} ({:.1} to {:.1})", self.median, self.min, self.max)
+        let digits = out.precision().unwrap_or(1);
+        write!(out, "{:.digits$} ({:.digits$} to {:.digits$})", self.median, self.min, self.max)
     }
 }
 
@@ -54,6 +61,7 @@ mod tests {
         let check = |values: &[f64], text: &str| assert_eq!(Spread::of(values).to_string(), text);
         check(&[5.0], "5.0 (5.0 to 5.0)");
         check(&[9.0, 1.0, 2.0], "2.0 (1.0 to 9.0)");
+        assert_eq!(format!("{:.2}", Spread::of(&[0.25]).scaled(2.0)), "0.50 (0.50 to 0.50)");
         check(&[4.0, 1.0, 2.0, 9.0], "3.0 (1.0 to 9.0)");
     }
 

@@ -4,6 +4,8 @@
 //! their own; a caller that drops its channel is dropped before the next step.
 
 mod batch;
+mod compute;
+mod counted;
 mod disk;
 mod step_loop;
 
@@ -12,9 +14,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use frank_experts::StoreStatistics;
 use frank_models::Model;
 use frank_telemetry::Metrics;
 
+use self::compute::Computed;
 use self::step_loop::StepLoop;
 use crate::disk_cache::DiskCache;
 use crate::kv_cache::KvBlocks;
@@ -57,10 +61,13 @@ pub struct EngineStats {
 }
 
 /// Whether a token can be made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     /// Steps run, or nothing waits.
     Ok,
+    /// Some rows of the last step could not be computed, because something of the model could not be read for this
+    /// reason. Requests are taken all the same: the next step may go well.
+    Failing(String),
     /// A request waits and no step has ended for this long.
     Stuck(Duration),
     /// The engine is ending or has ended.
@@ -92,6 +99,12 @@ struct State {
     /// Set by whoever wakes the step loop, which waits while it is not set and there is nothing to do.
     has_news: bool,
     stats: EngineStats,
+    /// As of the last step or the last work ahead.
+    experts: Option<StoreStatistics>,
+    /// As of the end of the last request.
+    usage: Option<Vec<u64>>,
+    /// Why something could not be read in the last step.
+    unread: Option<String>,
     /// When the last step ended, or when work arrived at an idle engine.
     last_progress: Instant,
 }
@@ -131,6 +144,21 @@ impl State {
             kv_blocks_cached: sum(KvBlocks::cached),
             kv_blocks_total: sum(KvBlocks::total),
         };
+    }
+
+    /// Notes whether everything could be read in a step. One whose rows all failed otherwise says nothing of that.
+    fn note_computed(&mut self, computed: Computed) {
+        if computed.any || computed.unread.is_some() {
+            self.unread = computed.unread;
+        }
+    }
+
+    /// Copies how often experts were chosen; some 100 KB for the largest models.
+    fn note_usage(&mut self, model: &dyn Model) {
+        let Some(usage) = model.expert_usage() else { return };
+        let copy = self.usage.get_or_insert_default();
+        copy.clear();
+        copy.extend_from_slice(usage);
     }
 
     /// Notes that there will be no further step.
@@ -186,6 +214,9 @@ impl Engine {
             ended: false,
             has_news: false,
             stats: EngineStats::default(),
+            experts: None,
+            usage: None,
+            unread: None,
             last_progress: Instant::now(),
         };
         state.note_counts();
@@ -292,6 +323,19 @@ impl Engine {
         self.shared.lock().stats
     }
 
+    /// What the expert store has done, as of the last step; `None` for a model without experts.
+    #[must_use]
+    pub fn expert_statistics(&self) -> Option<StoreStatistics> {
+        self.shared.lock().experts
+    }
+
+    /// How often each expert was chosen, as [`Model::expert_usage`], as of the end of the last request; `None` for a
+    /// model without experts.
+    #[must_use]
+    pub fn expert_usage(&self) -> Option<Vec<u64>> {
+        self.shared.lock().usage.clone()
+    }
+
     /// Whether a token can be made.
     #[must_use]
     pub fn health(&self) -> Health {
@@ -301,6 +345,9 @@ impl Engine {
             Health::Stopped
         } else if !state.is_idle() && idle_for > STUCK_AFTER {
             Health::Stuck(idle_for)
+        } else if let Some(reason) = state.unread.as_ref().filter(|_| idle_for <= STUCK_AFTER) {
+            // Only a request can show that reads work again, and who asks for health may send none before it is good.
+            Health::Failing(reason.clone())
         } else {
             Health::Ok
         }

@@ -17,9 +17,12 @@ const VISIT_HEAT: u32 = 1 << 8;
 /// Visits of a layer after which the heat of its experts is halved.
 const HALF_LIFE_VISITS: u64 = 32;
 
-/// A wave after the first of a visit may take this part of a layer's slots: it evicts experts that this same visit
-/// wanted, and most of them should be there for the next one.
-const LATER_WAVES_SHARE: usize = 4;
+/// A visit that wants more than the slots of its layer evicts experts that it wanted itself. It runs through this part of
+/// them at a time: most of the others should be there for the next one.
+const SCAN_SHARE: usize = 4;
+
+/// The heat of an expert that each token of earlier runs chose, in visits.
+const PRIOR_VISITS: f64 = 32.0;
 
 /// No slot.
 const NOWHERE: u32 = u32::MAX;
@@ -30,8 +33,13 @@ pub(crate) struct SlotCache {
     layers: Vec<CachedLayer>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Number of the running wave. The slots that it uses carry it.
-    wave: u64,
+    /// Number of the running visit. The slots that are lent to it carry it.
+    visit: u64,
+    /// Slots that the running visit found.
+    n_found: usize,
+    /// Slots that are lent to it, and those of them that it claimed.
+    n_lent: usize,
+    n_claimed: usize,
     /// Counts uses of slots.
     clock: u64,
 }
@@ -60,8 +68,10 @@ struct Slot {
     proven: bool,
     /// The time of its last use.
     used: u64,
-    /// The last wave that used it.
-    wave: u64,
+    /// The last visit that wanted it; 0 for none.
+    visit: u64,
+    /// Whether that visit has not given it back.
+    is_lent: bool,
 }
 
 /// A slot that an expert was given.
@@ -89,14 +99,27 @@ impl SlotCache {
             layers: cached.collect(),
             slots: vec![Slot::default(); n_slots],
             free: (0..n_slots as u32).rev().collect(),
-            wave: 1,
+            visit: 0,
+            n_found: 0,
+            n_lent: 0,
+            n_claimed: 0,
             clock: 0,
         }
     }
 
-    /// Begins a visit of a layer: the time by which its experts cool.
+    /// Warms the experts of a layer by how often earlier runs used them, `[n_experts]`, when a token uses `n_used`.
+    pub(crate) fn expect(&mut self, layer: usize, counts: &[u64], n_used: usize) {
+        let sum = counts.iter().fold(0u64, |sum, &count| sum.saturating_add(count)).max(1) as f64;
+        for (expert, &count) in self.layers[layer].experts.iter_mut().zip(counts) {
+            let chance = (count as f64 * n_used as f64 / sum).min(1.0);
+            expert.heat = (chance * PRIOR_VISITS * f64::from(VISIT_HEAT)) as u32;
+        }
+    }
+
+    /// Begins a visit of a layer: the time by which its experts cool. Nothing is lent to the last one any more.
     pub(crate) fn begin_visit(&mut self, layer: usize) {
-        self.wave += 1;
+        self.visit += 1;
+        (self.n_found, self.n_lent, self.n_claimed) = (0, 0, 0);
         let layer = &mut self.layers[layer];
         layer.n_visits += 1;
         if layer.n_visits.is_multiple_of(HALF_LIFE_VISITS) {
@@ -104,7 +127,7 @@ impl SlotCache {
         }
     }
 
-    /// The slot of an expert that a visit wants, if it has one. The running wave keeps it.
+    /// The slot of an expert that a visit wants, if it has one. It is lent to the visit.
     pub(crate) fn find(&mut self, layer: usize, expert: u32) -> Option<usize> {
         let cached = &mut self.layers[layer].experts[expert as usize];
         if cached.slot == NOWHERE {
@@ -113,32 +136,44 @@ impl SlotCache {
         cached.heat = cached.heat.saturating_add(VISIT_HEAT);
         self.clock += 1;
         let slot = &mut self.slots[cached.slot as usize];
-        (slot.proven, slot.used, slot.wave) = (true, self.clock, self.wave);
+        (slot.proven, slot.used) = (true, self.clock);
+        (slot.visit, slot.is_lent) = (self.visit, true);
+        self.n_found += 1;
+        self.n_lent += 1;
         Some(cached.slot as usize)
     }
 
-    /// How many experts of a layer a wave can have in slots together without harm to other layers; at least 1.
-    pub(crate) fn reach(&self, layer: usize) -> usize {
+    /// Whether an expert lies in a slot.
+    pub(crate) fn holds(&self, layer: usize, expert: u32) -> bool {
+        self.layers[layer].experts[expert as usize].slot != NOWHERE
+    }
+
+    /// How many slots can be lent to a visit of a layer at once without harm to other layers; at least 1.
+    fn reach(&self, layer: usize) -> usize {
         let layer = &self.layers[layer];
         layer.share.max(layer.held.len() + self.free.len()).max(1)
     }
 
-    /// How many experts each wave of a visit may read, the first one and the later ones, when `n_found` of `reach` slots
-    /// have been found.
-    pub(crate) fn rooms(reach: usize, n_found: usize) -> (usize, usize) {
-        let first = reach - n_found;
-        (first, first.max(reach.div_ceil(LATER_WAVES_SHARE)))
+    /// Whether the running visit, which is one of `layer`, may claim a further slot before it gives others back.
+    pub(crate) fn may_claim(&self, layer: usize) -> bool {
+        let reach = self.reach(layer);
+        let room = reach.saturating_sub(self.n_found).max(reach.div_ceil(SCAN_SHARE));
+        self.n_lent < reach && self.n_claimed < room
     }
 
-    /// Ends a wave: what it used may be evicted now.
-    pub(crate) fn end_wave(&mut self) {
-        self.wave += 1;
+    /// The visit has done with a slot that was lent to it: it may be evicted now.
+    pub(crate) fn give_back(&mut self, slot: usize) {
+        let slot = &mut self.slots[slot];
+        if slot.visit == self.visit && std::mem::take(&mut slot.is_lent) {
+            self.n_lent -= 1;
+            self.n_claimed -= usize::from(!slot.proven);
+        }
     }
 
-    /// Gives a slot to an expert that has none. The running wave keeps it.
+    /// Gives a slot to an expert that has none. It is lent to the running visit.
     ///
     /// # Panics
-    /// When the running wave uses more slots than the layer can reach.
+    /// When the visit may not claim one.
     pub(crate) fn claim(&mut self, layer: usize, expert: u32) -> Claim {
         let (slot, evicts) = match self.free.pop() {
             Some(slot) => (slot, false),
@@ -150,13 +185,39 @@ impl SlotCache {
         entry.slot = slot;
         entry.heat = entry.heat.saturating_add(VISIT_HEAT);
         self.clock += 1;
-        self.slots[slot as usize] =
-            Slot { layer, expert, proven: false, used: self.clock, wave: self.wave };
+        self.slots[slot as usize] = Slot {
+            layer,
+            expert,
+            proven: false,
+            used: self.clock,
+            visit: self.visit,
+            is_lent: true,
+        };
+        self.n_lent += 1;
+        self.n_claimed += 1;
         Claim { slot: slot as usize, evicts }
+    }
+
+    /// Gives a free slot to an expert that has none and that no visit wanted; `None` when all slots are taken.
+    pub(crate) fn fill(&mut self, layer: usize, expert: u32) -> Option<usize> {
+        let slot = self.free.pop()?;
+        let cached = &mut self.layers[layer];
+        cached.held.push(slot);
+        cached.experts[expert as usize].slot = slot;
+        self.clock += 1;
+        self.slots[slot as usize] =
+            Slot { layer, expert, proven: true, used: self.clock, visit: 0, is_lent: false };
+        Some(slot as usize)
+    }
+
+    /// Slots without an expert.
+    pub(crate) fn n_free(&self) -> usize {
+        self.free.len()
     }
 
     /// Takes a slot away from its expert, whose bytes did not arrive.
     pub(crate) fn release(&mut self, slot: usize) {
+        self.give_back(slot);
         self.forget(slot as u32);
         self.free.push(slot as u32);
     }
@@ -164,8 +225,11 @@ impl SlotCache {
     /// Empties the slot that is worth least to the layer that has to give one to `layer`.
     fn evict(&mut self, layer: usize) -> u32 {
         let held = self.layers[self.donor(layer)].held.iter().copied();
-        let unused = held.filter(|&slot| self.slots[slot as usize].wave != self.wave);
-        let slot = unused.min_by_key(|&slot| self.worth(slot)).expect("a wave fits the slots");
+        // What this visit wanted goes last, computed or not: the next one may want the same.
+        let order = |&slot: &u32| (self.is_wanted(slot), self.worth(slot));
+        let free =
+            held.filter(|&slot| !(self.is_wanted(slot) && self.slots[slot as usize].is_lent));
+        let slot = free.min_by_key(order).expect("a visit claims what it may");
         self.forget(slot);
         slot
     }
@@ -183,6 +247,11 @@ impl SlotCache {
             .max_by_key(|(_, other)| surplus(other))
             .expect("without free slots some layer has one");
         donor
+    }
+
+    /// Whether the running visit wanted what lies in a slot.
+    fn is_wanted(&self, slot: u32) -> bool {
+        self.slots[slot as usize].visit == self.visit
     }
 
     /// The order in which slots are given up, the least first.

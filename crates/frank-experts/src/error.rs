@@ -96,4 +96,34 @@ pub enum StoreError {
         /// The file, the place and the reason.
         source: OsError,
     },
+    /// A file is not the one any more that was opened.
+    #[error("experts of layer {layer} cannot be read")]
+    Changed {
+        /// The layer.
+        layer: u32,
+        /// The file, and what became of it.
+        source: OsError,
+    },
+    /// A row that the staging does not hold.
+    #[error(
+        "part {part} of the experts of layer {layer} has rows of {row_bytes} bytes, {staging_bytes} bytes are read at most"
+    )]
+    LongRow {
+        /// The layer.
+        layer: u32,
+        /// Which of the matrices.
+        part: usize,
+        /// Bytes of a row.
+        row_bytes: u64,
+        /// Bytes of the buffer between file and memory.
+        staging_bytes: u64,
+    },
+    /// Not one count for each expert of each layer.
+    #[error("{got} counts of use for {want} experts")]
+    Usage {
+        /// Counts given.
+        got: usize,
+        /// Experts of all layers.
+        want: usize,
+    },
 }

@@ -4,16 +4,19 @@
 mod cache;
 mod check;
 mod error;
-mod reading;
+mod fetches;
+mod pieces;
 mod residents;
 mod shares;
-mod slots;
+mod staging;
 mod statistics;
 mod store;
+mod streaming;
 mod table;
+mod warm;
 
 pub use error::StoreError;
-pub use reading::staging_bytes;
+pub use staging::staging_bytes;
 pub use statistics::StoreStatistics;
-pub use store::{ExpertStore, ResidentExpert, StoreOptions};
+pub use store::{ExpertStore, ResidentExpert, StoreOptions, Visit};
 pub use table::{ExpertPart, ExpertTable, FilePlace, LayerExperts};

@@ -1,11 +1,15 @@
 //! The experts that stay in memory: a buffer for each device, filled once. Never evicts.
 
+use std::time::Instant;
+
+use frank_kernels::Pool;
 use frank_os::{AnonBuffer, OsError};
 use frank_plan::Tier;
 
 use crate::error::StoreError;
-use crate::reading::{PartRead, Readers, reads};
-use crate::table::{ExpertTable, LayerExperts};
+use crate::fetches::{Failed, Fetches, Purpose};
+use crate::statistics::StoreStatistics;
+use crate::table::ExpertTable;
 
 /// Devices that a [`Tier`] can name: the primary one and those of an index.
 const N_DEVICES: usize = 2 + u8::MAX as usize;
@@ -59,15 +63,23 @@ impl Residents {
     pub(crate) fn load(
         &mut self,
         table: &ExpertTable,
-        readers: &mut Readers,
+        fetches: &mut Fetches,
+        pool: &mut Pool,
+        counts: &mut StoreStatistics,
     ) -> Result<(), StoreError> {
         let Self { homes, memory } = self;
-        memory.iter_mut().try_for_each(AnonBuffer::populate)?;
-        let all = memory.iter_mut().enumerate();
-        let reads = all.flat_map(|(device, memory)| {
-            resident_reads(table, homes, device, memory.as_mut_slice())
-        });
-        readers.read_all(reads)
+        for (device, memory) in memory.iter_mut().enumerate() {
+            memory.populate()?;
+            let start = Instant::now();
+            let bytes = load(table, experts_of(homes, device), fetches, pool, memory)?;
+            let (read, time) = match device {
+                0 => (&mut counts.primary_bytes_read, &mut counts.primary_read_time),
+                _ => (&mut counts.secondary_bytes_read, &mut counts.secondary_read_time),
+            };
+            *read += bytes;
+            *time += start.elapsed();
+        }
+        Ok(())
     }
 
     /// The homes of the experts of the layer at `position` in the table.
@@ -100,31 +112,50 @@ fn place(tier: Tier, slot_bytes: u64, bytes: &mut [u64; N_DEVICES]) -> Home {
     Home::Resident { device, start }
 }
 
-/// Reads of all experts of `device`, whose slots follow each other in `memory`.
-fn resident_reads<'a>(
-    table: &'a ExpertTable,
-    homes: &'a [Vec<Home>],
-    device: usize,
-    memory: &'a mut [u8],
-) -> impl Iterator<Item = PartRead<'a>> {
-    let mut rest = memory;
-    experts_of(table, homes, device).flat_map(move |(layer, expert)| {
-        let (slot, tail) = std::mem::take(&mut rest).split_at_mut(layer.slot_bytes());
-        rest = tail;
-        reads(layer, expert, slot)
+/// The resident experts of `device`: `(position in the table, expert, start)`.
+fn experts_of(homes: &[Vec<Home>], device: usize) -> impl Iterator<Item = (usize, u32, usize)> {
+    let experts = homes.iter().enumerate().flat_map(|(position, homes)| {
+        (0..).zip(homes).map(move |(expert, home)| (position, expert, home))
+    });
+    experts.filter_map(move |(position, expert, home)| match *home {
+        Home::Resident { device: its, start } if usize::from(its) == device => {
+            Some((position, expert, start))
+        }
+        Home::Resident { .. } | Home::Streamed => None,
     })
 }
 
-fn experts_of<'a>(
-    table: &'a ExpertTable,
-    homes: &'a [Vec<Home>],
-    device: usize,
-) -> impl Iterator<Item = (&'a LayerExperts, u32)> {
-    let layers = table.layers.iter().zip(homes);
-    let experts =
-        layers.flat_map(|(layer, homes)| (0..).zip(homes).map(move |(e, home)| (layer, e, home)));
-    experts.filter_map(move |(layer, expert, home)| match *home {
-        Home::Resident { device: its, .. } if usize::from(its) == device => Some((layer, expert)),
-        Home::Resident { .. } | Home::Streamed => None,
-    })
+/// Reads experts to their places in `memory`; gives the bytes that were read.
+fn load(
+    table: &ExpertTable,
+    mut experts: impl Iterator<Item = (usize, u32, usize)>,
+    fetches: &mut Fetches,
+    pool: &mut Pool,
+    memory: &mut AnonBuffer,
+) -> Result<u64, StoreError> {
+    let (mut n_bytes, mut waiting) = (0, None);
+    loop {
+        while waiting.is_none_or(|id| fetches.start(table, id)) {
+            waiting = experts.next().map(|(position, expert, start)| {
+                let id = fetches.add(position, expert, Purpose::Load);
+                fetches.get_mut(id).start = Some(start);
+                id
+            });
+            if waiting.is_none() {
+                break;
+            }
+        }
+        let chosen = fetches.choose(|_, _| true);
+        let any = !chosen.is_empty();
+        fetches.pack(table, pool, memory.as_mut_slice(), chosen, |_, fetch| n_bytes += fetch.bytes);
+        if fetches.is_empty() {
+            return Ok(n_bytes);
+        }
+        fetches.submit();
+        fetches.take(!any).map_err(|Failed { fetch, source }| {
+            let fetch = fetches.get(fetch);
+            let layer = table.layers[fetch.position].layer;
+            StoreError::Read { layer, expert: fetch.expert, source }
+        })?;
+    }
 }

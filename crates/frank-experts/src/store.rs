@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use frank_os::DataFile;
+use frank_kernels::Pool;
+use frank_os::{AnonBuffer, DataFile, Faults, IoBackend, PAGE_BYTES, QueueOptions};
 use frank_plan::Tier;
 
 use crate::cache::SlotCache;
 use crate::check::check;
 use crate::error::StoreError;
-use crate::reading::Readers;
+use crate::fetches::Fetches;
 use crate::residents::{Home, Residents};
-use crate::slots::Slots;
+use crate::staging::{check_rows, staging_bytes};
 use crate::statistics::StoreStatistics;
+use crate::streaming::{Place, Served, Streaming};
 use crate::table::{ExpertTable, LayerExperts};
+use crate::warm::WarmStart;
 
 /// What a plan decided about the experts.
 #[derive(Debug, Clone)]
@@ -22,8 +25,29 @@ pub struct StoreOptions {
     pub tiers: Vec<Tier>,
     /// Slots for streamed experts. More than there are streamed experts are not taken.
     pub cache_slots: usize,
-    /// Threads that read; a few are used at most.
+    /// Threads that lay out the resident experts when they are loaded.
     pub n_threads: usize,
+    /// How files are read; `None` takes what the system gives, io_uring first.
+    pub io: Option<IoBackend>,
+    /// Whether predicted experts are read while the drive is idle.
+    pub prefetch: bool,
+    /// Failures that tests inject into reads.
+    pub faults: Faults,
+    /// How many tokens chose each expert in earlier runs, as `tiers`: what a warm start reads first, and what is kept at
+    /// first.
+    pub usage: Option<Vec<u64>>,
+    /// Experts that a token uses.
+    pub n_used: usize,
+}
+
+/// Who visits the experts of a layer.
+pub trait Visit {
+    /// The threads that lay out what was read.
+    fn pool(&mut self) -> &mut Pool;
+
+    /// Computes some of the wanted experts: all that are at hand. Each wanted one comes exactly once, ascending within a
+    /// call; which come together depends on the drive.
+    fn compute(&mut self, experts: &[ResidentExpert<'_>]);
 }
 
 /// An expert in memory, lent for as long as a wave is computed.
@@ -42,24 +66,22 @@ pub struct ResidentExpert<'a> {
 #[derive(Debug)]
 pub struct ExpertStore {
     table: ExpertTable,
+    files: Vec<Arc<DataFile>>,
     residents: Residents,
     /// `None` when all experts are resident.
-    slots: Option<Slots>,
+    streaming: Option<Streaming>,
+    usage: Vec<u64>,
     statistics: StoreStatistics,
-}
-
-/// An expert of a wave.
-#[derive(Debug, Clone, Copy)]
-struct Served {
-    expert: u32,
-    index: usize,
-    place: Place,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Place {
-    Device { device: u16, start: usize },
-    Slot(usize),
+    /// What the last visit was told of the next one: its layer, and the experts.
+    predicted: (usize, Vec<u32>),
+    /// Experts that a token uses: as many are read ahead at most.
+    n_used: usize,
+    /// Memory of [`ExpertStore::visit`]: what is worth reading ahead.
+    ahead: Vec<u32>,
+    /// Memory of [`ExpertStore::serve`], so that a visit takes none.
+    ready: Vec<Served>,
+    /// The same for what is lent; always empty.
+    lent: Vec<ResidentExpert<'static>>,
 }
 
 impl ExpertStore {
@@ -76,26 +98,90 @@ impl ExpertStore {
         files: Vec<Arc<DataFile>>,
         options: &StoreOptions,
     ) -> Result<Self, StoreError> {
-        let StoreOptions { ref tiers, cache_slots, n_threads } = *options;
+        let largest = table.layers.iter().map(LayerExperts::file_bytes).max().unwrap_or(0);
+        let staging = if options.tiers.contains(&Tier::Stream) {
+            staging_bytes(largest, options.n_used as u64)
+        } else {
+            // Only for the load, beside which little is planned then.
+            staging_bytes(table.row_bytes_max().saturating_add(2 * PAGE_BYTES), 0)
+        };
+        Self::open_with_staging(table, files, options, staging)
+    }
+
+    /// [`ExpertStore::open`] with another size of staging, whole huge pages of it: less than an expert is enough, reads are
+    /// shorter then and fewer run at once.
+    ///
+    /// # Errors
+    /// As [`ExpertStore::open`], and [`StoreError::LongRow`] when a row does not fit.
+    pub fn open_with_staging(
+        table: ExpertTable,
+        files: Vec<Arc<DataFile>>,
+        options: &StoreOptions,
+        staging_bytes: u64,
+    ) -> Result<Self, StoreError> {
+        let StoreOptions { ref tiers, n_threads, io, ref faults, .. } = *options;
         check(&table, &files, tiers)?;
+        let usage = options.usage.clone().unwrap_or_else(|| vec![0; tiers.len()]);
+        if usage.len() != tiers.len() {
+            return Err(StoreError::Usage { got: usage.len(), want: tiers.len() });
+        }
+        let staging_bytes = AnonBuffer::occupied(staging_bytes);
+        check_rows(&table, staging_bytes)?;
         let mut residents = Residents::new(&table, tiers)?;
         let mut statistics = count_tiers(&table, &residents);
         let n_streamed = statistics.n_streamed;
-        if n_streamed > 0 && cache_slots == 0 {
+        if n_streamed > 0 && options.cache_slots == 0 {
             return Err(StoreError::NoSlots { n_streamed });
         }
-        let mut readers = Readers::new(files, table.row_bytes_max(), n_threads)?;
-        residents.load(&table, &mut readers)?;
-        let mut slots = None;
+        let staging_bytes = usize::try_from(staging_bytes).unwrap_or(usize::MAX);
+        let queue = QueueOptions { backend: io, staging_bytes, faults: *faults };
+        let mut fetches = Fetches::new(&table, &files, &queue)?;
+        let mut pool = Pool::new(n_threads.max(1));
+        residents.load(&table, &mut fetches, &mut pool, &mut statistics)?;
+        drop(pool);
+        let n_experts_max =
+            table.layers.iter().map(|layer| layer.n_experts).max().unwrap_or(0) as usize;
+        let mut store = Self {
+            ready: Vec::with_capacity(n_experts_max),
+            table,
+            files,
+            residents,
+            streaming: None,
+            usage,
+            statistics,
+            predicted: (usize::MAX, Vec::new()),
+            n_used: options.n_used,
+            ahead: Vec::with_capacity(options.n_used.min(n_experts_max)),
+            lent: Vec::with_capacity(n_experts_max),
+        };
         if n_streamed > 0 {
-            readers.expect_scattered_reads();
-            statistics.n_slots = cache_slots.min(n_streamed);
-            statistics.slot_bytes = slot_bytes(&table, &residents);
-            let cache = SlotCache::new(&streamed(&table, &residents), statistics.n_slots);
-            let (n_slots, slot_bytes) = (statistics.n_slots, statistics.slot_bytes);
-            slots = Some(Slots::new(cache, n_slots, slot_bytes, readers)?);
+            store.streaming = Some(store.slots(fetches, options)?);
         }
-        Ok(Self { table, residents, slots, statistics })
+        Ok(store)
+    }
+
+    /// The slots of streamed experts, as yet empty.
+    fn slots(&mut self, fetches: Fetches, options: &StoreOptions) -> Result<Streaming, StoreError> {
+        let Self { table, residents, usage, statistics, .. } = self;
+        statistics.n_slots = options.cache_slots.min(statistics.n_streamed);
+        statistics.slot_bytes = slot_bytes(table, residents);
+        let (n_slots, slot_bytes) = (statistics.n_slots, statistics.slot_bytes);
+        let mut cache = SlotCache::new(&streamed(table, residents), n_slots);
+        let per_layer = usage.len() / table.n_layers.max(1);
+        let counts = |layer: &LayerExperts| {
+            &usage[layer.layer as usize * per_layer..][..layer.n_experts as usize]
+        };
+        for (position, layer) in table.layers.iter().enumerate() {
+            cache.expect(position, counts(layer), options.n_used);
+        }
+        let candidates = table.layers.iter().enumerate().flat_map(|(position, layer)| {
+            let homes = residents.homes(position).iter().zip(counts(layer)).zip(0..);
+            let streamed = homes.filter(|((home, _), _)| home.is_streamed());
+            streamed.map(move |((_, &count), expert)| (position, expert, count))
+        });
+        let warm = WarmStart::new(candidates, n_slots);
+        let size = (n_slots, slot_bytes);
+        Ok(Streaming::new(cache, size, fetches, options.prefetch, warm)?)
     }
 
     /// The experts of layer `layer` of the model, `blk.{layer}`; `None` when it has none.
@@ -104,13 +190,17 @@ impl ExpertStore {
         self.position(layer).map(|position| &self.table.layers[position])
     }
 
-    /// Calls `compute` with the experts `wanted` (ascending, distinct) of layer `layer` of the model, in one or more
-    /// waves: each expert is in exactly one of them, ascending within a wave. Several waves are needed when more are
-    /// wanted than the slots hold. Without `wanted` experts nothing is called.
+    /// Calls [`Visit::compute`] with the experts `wanted` (ascending, distinct) of layer `layer` of the model, in one or
+    /// more waves: each expert is in exactly one of them, ascending within a wave. Those in memory come first, while the
+    /// others are read; how many come together later depends on the drive and the slots. Without `wanted` experts nothing is
+    /// called. What tokens chose is counted by [`ExpertStore::note_routes`], not here.
+    ///
+    /// `next` is the layer that will probably be visited next with the experts that it will probably want, the most
+    /// probable first. While the drive is idle they are read, into staging only: nothing is evicted for them.
     ///
     /// # Errors
-    /// [`StoreError::Read`] when an expert cannot be read. Earlier waves have been computed then, and the store is as
-    /// usable as before.
+    /// [`StoreError::Read`] when an expert cannot be read, [`StoreError::Changed`] when a file that has to be read is not
+    /// the one that was opened. Earlier waves have been computed then, and the store is as usable as before.
     ///
     /// # Panics
     /// When the layer has no experts, or `wanted` names one that is not there, out of order or twice.
@@ -118,42 +208,143 @@ impl ExpertStore {
         &mut self,
         layer: usize,
         wanted: &[u32],
-        compute: &mut dyn FnMut(&[ResidentExpert<'_>]),
+        next: Option<(usize, &[u32])>,
+        visit: &mut dyn Visit,
     ) -> Result<(), StoreError> {
         let Some(position) = self.position(layer) else { panic!("layer {layer} has no experts") };
         self.check_wanted(position, wanted);
-        let (mut wave, missing) = self.find(position, wanted);
-        let n_found = wave.iter().filter(|served| matches!(served.place, Place::Slot(_))).count();
-        let mut missing = &missing[..];
-        let (mut room, later_room) = match &self.slots {
-            Some(slots) => SlotCache::rooms(slots.cache.reach(position), n_found),
-            None => (0, 0),
-        };
-        while !(wave.is_empty() && missing.is_empty()) {
-            let (now, later) = missing.split_at(room.min(missing.len()));
-            self.fetch(position, now, &mut wave)?;
-            wave.sort_unstable_by_key(|served| served.index);
-            self.statistics.waves += 1;
-            compute(&self.lend(position, &wave));
-            wave.clear();
-            (missing, room) = (later, later_room);
-            if let Some(slots) = &mut self.slots {
-                slots.cache.end_wave();
+        self.judge_prediction(layer, wanted, next);
+        self.find(position, wanted);
+        let mut ahead = std::mem::take(&mut self.ahead);
+        let next =
+            next.and_then(|(layer, predicted)| self.choose_ahead(layer, predicted, &mut ahead));
+        let served = self.serve(position, next.map(|position| (position, &ahead[..])), visit);
+        self.ahead = ahead;
+        if let (Err(_), Some(streaming)) = (&served, &mut self.streaming) {
+            streaming.abort(&mut self.statistics);
+        }
+        served
+    }
+
+    /// Of the experts that are predicted for `layer` those that are worth reading ahead, and where the layer stands: no
+    /// more than a token uses, so that the reads that the visit will demand find staging and a drive with little to do.
+    fn choose_ahead(&self, layer: usize, predicted: &[u32], ahead: &mut Vec<u32>) -> Option<usize> {
+        let position = self.position(layer)?;
+        let homes = self.residents.homes(position);
+        let is_streamed =
+            |&expert: &u32| homes.get(expert as usize).is_some_and(|home| home.is_streamed());
+        ahead.clear();
+        ahead.extend(predicted.iter().copied().filter(is_streamed).take(self.n_used));
+        Some(position)
+    }
+
+    /// Computes what is ready, and waits for the rest. `next` is a position in the table.
+    fn serve(
+        &mut self,
+        position: usize,
+        next: Option<(usize, &[u32])>,
+        visit: &mut dyn Visit,
+    ) -> Result<(), StoreError> {
+        loop {
+            let Self { streaming, table, files, ready, statistics: counts, .. } = self;
+            if let Some(streaming) = streaming {
+                streaming.advance((table, files), visit.pool(), next, ready, counts)?;
+            }
+            if !self.ready.is_empty() {
+                self.compute(position, visit);
+                continue;
+            }
+            let Self { streaming, table, statistics: counts, .. } = self;
+            match streaming {
+                Some(streaming) if streaming.is_waiting() => streaming.wait(table, counts)?,
+                _ => return Ok(()),
             }
         }
-        Ok(())
+    }
+
+    /// Lends what is ready to the visit, and takes it back.
+    fn compute(&mut self, position: usize, visit: &mut dyn Visit) {
+        let len = self.table.layers[position].slot_bytes();
+        self.ready.sort_unstable_by_key(|served| served.index);
+        self.statistics.waves += 1;
+        let mut lent: Vec<ResidentExpert<'_>> = std::mem::take(&mut self.lent);
+        lent.extend(self.ready.iter().map(|&Served { expert, index, place }| {
+            let bytes = match (place, &self.streaming) {
+                (Place::Device { device, start }, _) => self.residents.bytes(device, start, len),
+                (Place::Slot(slot), Some(streaming)) => streaming.bytes(slot, len),
+                (Place::Slot(_), None) => unreachable!("a store without slots finds nothing there"),
+            };
+            ResidentExpert { expert, index, bytes }
+        }));
+        visit.compute(&lent);
+        lent.clear();
+        // The same memory for experts of another time.
+        self.lent = lent.into_iter().map(|_| unreachable!("it was cleared")).collect();
+        if let Some(streaming) = &mut self.streaming {
+            self.ready.iter().for_each(|served| streaming.give_back(served));
+        }
+        self.ready.clear();
+    }
+
+    /// Whether all experts of layer `layer` stay in memory: then no prediction for it is of use. A layer without experts
+    /// does too.
+    #[must_use]
+    pub fn is_resident(&self, layer: usize) -> bool {
+        let homes = self.position(layer).map(|position| self.residents.homes(position));
+        homes.is_none_or(|homes| homes.iter().all(|home| !home.is_streamed()))
+    }
+
+    /// A few milliseconds of the warm start: the experts that earlier runs used most often are read into free slots. Evicts
+    /// nothing. Whether there is more to do.
+    pub fn idle(&mut self, pool: &mut Pool) -> bool {
+        let Self { streaming, table, files, statistics, .. } = self;
+        let warm_up =
+            |streaming: &mut Streaming| streaming.warm_up((table, files), pool, statistics);
+        streaming.as_mut().is_some_and(warm_up)
+    }
+
+    /// Counts the experts that the tokens of a step chose in layer `layer`, one entry for each choice of each token.
+    ///
+    /// # Panics
+    /// When there is no such layer or expert.
+    pub fn note_routes(&mut self, layer: usize, chosen: &[u32]) {
+        let n_experts = self.usage.len() / self.table.n_layers;
+        let counts = &mut self.usage[layer * n_experts..][..n_experts];
+        for &expert in chosen {
+            // What earlier runs counted is a number from a file.
+            let count = &mut counts[expert as usize];
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// How many tokens chose each expert, those of [`StoreOptions::usage`] included; as [`StoreOptions::tiers`].
+    #[must_use]
+    pub fn usage(&self) -> &[u64] {
+        &self.usage
     }
 
     /// Bytes of memory that the store occupies, staging included; they never change.
     #[must_use]
     pub fn occupied(&self) -> u64 {
-        self.residents.occupied() + self.slots.as_ref().map_or(0, Slots::occupied)
+        self.residents.occupied() + self.streaming.as_ref().map_or(0, Streaming::occupied)
     }
 
     /// Counts since the store was opened.
     #[must_use]
     pub fn statistics(&self) -> StoreStatistics {
-        self.statistics
+        let mut statistics = self.statistics;
+        if let Some(streaming) = &self.streaming {
+            let queue = streaming.fetches.queue();
+            statistics.slots_used = statistics.n_slots - streaming.cache.n_free();
+            (statistics.backend, statistics.direct) = (Some(queue.backend()), queue.is_direct());
+        }
+        statistics
+    }
+
+    /// Why files are read in another way than was preferred, in a sentence; `None` when nothing was refused.
+    #[must_use]
+    pub fn io_fallback(&self) -> Option<&str> {
+        self.streaming.as_ref().and_then(|streaming| streaming.fetches.queue().fallback())
     }
 
     /// Where layer `layer` of the model stands in the table.
@@ -170,72 +361,44 @@ impl ExpertStore {
         );
     }
 
-    /// The wanted experts that are in memory, and those that are not: `(expert, index)`.
-    fn find(&mut self, position: usize, wanted: &[u32]) -> (Vec<Served>, Vec<(u32, usize)>) {
-        let (mut found, mut missing) = (Vec::with_capacity(wanted.len()), Vec::new());
-        if let Some(slots) = &mut self.slots {
-            slots.cache.begin_visit(position);
+    /// Compares what was predicted for this visit with what it wants, and notes what is predicted for the next one.
+    fn judge_prediction(&mut self, layer: usize, wanted: &[u32], next: Option<(usize, &[u32])>) {
+        let (predicted_layer, predicted) = &mut self.predicted;
+        if *predicted_layer == layer {
+            let is_right = |expert: &&u32| wanted.binary_search(expert).is_ok();
+            self.statistics.predicted += predicted.len() as u64;
+            self.statistics.predicted_right += predicted.iter().filter(is_right).count() as u64;
         }
+        predicted.clear();
+        *predicted_layer = usize::MAX;
+        if let Some((next_layer, experts)) = next {
+            *predicted_layer = next_layer;
+            predicted.extend_from_slice(experts);
+        }
+    }
+
+    /// Makes ready the wanted experts that are in memory, and demands the others.
+    fn find(&mut self, position: usize, wanted: &[u32]) {
+        let Self { residents, streaming, ready, statistics: counts, .. } = self;
+        ready.clear();
+        if let Some(streaming) = streaming {
+            streaming.begin(position, wanted, counts);
+        }
+        let homes = residents.homes(position);
         for (index, &expert) in wanted.iter().enumerate() {
-            match self.place(position, expert) {
-                Some(place) => found.push(Served { expert, index, place }),
-                None => missing.push((expert, index)),
-            }
-        }
-        (found, missing)
-    }
-
-    /// Where an expert lies in memory; counts how it was found.
-    fn place(&mut self, position: usize, expert: u32) -> Option<Place> {
-        let counts = &mut self.statistics;
-        if let Home::Resident { device, start } = self.residents.homes(position)[expert as usize] {
-            *(if device == 0 {
-                &mut counts.primary_visits
-            } else {
-                &mut counts.secondary_visits
-            }) += 1;
-            return Some(Place::Device { device, start });
-        }
-        let slots = self.slots.as_mut().expect("a store that streams has slots");
-        let slot = slots.cache.find(position, expert);
-        *(if slot.is_some() { &mut counts.hits } else { &mut counts.misses }) += 1;
-        slot.map(Place::Slot)
-    }
-
-    /// Reads the experts `now` and adds them to the wave.
-    fn fetch(
-        &mut self,
-        position: usize,
-        now: &[(u32, usize)],
-        wave: &mut Vec<Served>,
-    ) -> Result<(), StoreError> {
-        if now.is_empty() {
-            return Ok(());
-        }
-        let slots = self.slots.as_mut().expect("only streamed experts are missing");
-        let layer = &self.table.layers[position];
-        let claims = slots.fetch(position, layer, now.iter().map(|&(expert, _)| expert))?;
-        let counts = &mut self.statistics;
-        counts.evictions += claims.iter().filter(|claim| claim.evicts).count() as u64;
-        counts.bytes_read += layer.file_bytes().saturating_mul(now.len() as u64);
-        wave.extend(now.iter().zip(claims).map(|(&(expert, index), claim)| {
-            let place = Place::Slot(claim.slot);
-            Served { expert, index, place }
-        }));
-        Ok(())
-    }
-
-    fn lend<'a>(&'a self, position: usize, wave: &[Served]) -> Vec<ResidentExpert<'a>> {
-        let len = self.table.layers[position].slot_bytes();
-        let lent = wave.iter().map(|&Served { expert, index, place }| {
-            let bytes = match (place, &self.slots) {
-                (Place::Device { device, start }, _) => self.residents.bytes(device, start, len),
-                (Place::Slot(slot), Some(slots)) => slots.bytes(slot, len),
-                (Place::Slot(_), None) => unreachable!("a store without slots finds nothing there"),
+            let place = match (homes[expert as usize], &mut *streaming) {
+                (Home::Resident { device, start }, _) => {
+                    counts.primary_visits += u64::from(device == 0);
+                    counts.secondary_visits += u64::from(device > 0);
+                    Some(Place::Device { device, start })
+                }
+                (Home::Streamed, Some(streaming)) => {
+                    streaming.find(position, expert, index, counts).map(Place::Slot)
+                }
+                (Home::Streamed, None) => unreachable!("a store that streams has slots"),
             };
-            ResidentExpert { expert, index, bytes }
-        });
-        lent.collect()
+            ready.extend(place.map(|place| Served { expert, index, place }));
+        }
     }
 }
 

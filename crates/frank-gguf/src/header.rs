@@ -154,20 +154,20 @@ fn read_metadata<R: Read>(source: &mut Source<R>, n_keys: u64) -> Result<Metadat
 }
 
 /// Value types. Source: `enum gguf_type`.
-mod value_type {
-    pub(super) const U8: u32 = 0;
-    pub(super) const I8: u32 = 1;
-    pub(super) const U16: u32 = 2;
-    pub(super) const I16: u32 = 3;
-    pub(super) const U32: u32 = 4;
-    pub(super) const I32: u32 = 5;
-    pub(super) const F32: u32 = 6;
-    pub(super) const BOOL: u32 = 7;
-    pub(super) const STRING: u32 = 8;
-    pub(super) const ARRAY: u32 = 9;
-    pub(super) const U64: u32 = 10;
-    pub(super) const I64: u32 = 11;
-    pub(super) const F64: u32 = 12;
+pub(crate) mod value_type {
+    pub(crate) const U8: u32 = 0;
+    pub(crate) const I8: u32 = 1;
+    pub(crate) const U16: u32 = 2;
+    pub(crate) const I16: u32 = 3;
+    pub(crate) const U32: u32 = 4;
+    pub(crate) const I32: u32 = 5;
+    pub(crate) const F32: u32 = 6;
+    pub(crate) const BOOL: u32 = 7;
+    pub(crate) const STRING: u32 = 8;
+    pub(crate) const ARRAY: u32 = 9;
+    pub(crate) const U64: u32 = 10;
+    pub(crate) const I64: u32 = 11;
+    pub(crate) const F64: u32 = 12;
 }
 
 fn read_value<R: Read>(source: &mut Source<R>, key: &str) -> Result<Value, GgufError> {

@@ -3,6 +3,7 @@
 //! Never opens a file, starts a thread or knows a model: it reads bytes from a reader it is given, treats every count
 //! and offset in them as a claim by a stranger, and refuses what does not add up by the name of the key or tensor.
 
+mod encode;
 mod error;
 mod header;
 mod layout;
@@ -13,6 +14,7 @@ mod source;
 mod split;
 mod tensor;
 
+pub use encode::{encode_header, lay_out};
 pub use error::GgufError;
 pub use header::{ALIGNMENT_DEFAULT, Header};
 pub use layout::{TypeLayout, is_removed, type_id, type_layout, type_name};

@@ -1,7 +1,8 @@
 //! Causal attention over the paged cache that `kv` lays out. Never writes to it.
 //!
 //! Order of sums, for each query head: positions are taken in spans of 256 absolute positions. A score is a chain of
-//! fused multiply-adds over the head's components in order, then times the scale, then capped where the layer has a
+//! fused multiply-adds over the head's components in order (a quantized one is its quant times its scale, which f32 holds
+//! exactly), then times the scale, then capped where the layer has a
 //! soft cap. A span's weights are `exp(score - max)`, summed in 16 lanes; its output is a chain of fused multiply-adds
 //! over its positions in order. Spans are merged in order; a sink is a span before the first, of one weight of 1 whose
 //! value is zero. A window leaves out what lies before it: whole spans and blocks are not read. Nothing depends on the
@@ -121,6 +122,7 @@ pub(crate) fn attention_with(
 ) {
     assert!(shape.is_supported(), "{shape:?}");
     let AttentionShape { n_head, head_dim, value_dim, .. } = *shape;
+    assert!(kv.k_type.takes_head(head_dim) && kv.v_type.takes_head(value_dim), "{shape:?}");
     let n_rows = queries.positions.len();
     assert_eq!(queries.q.len(), n_rows * n_head * head_dim, "{n_rows} rows, {shape:?}");
     assert_eq!(out.len(), n_rows * n_head * value_dim, "{n_rows} rows, {shape:?}");

@@ -81,12 +81,54 @@ impl MatrixShape {
         }
     }
 
-    /// Moves whole rows of the file, `first_row ..`, to their final place in `bytes`, which must be zeroed before
-    /// the first call.
+    /// Moves whole rows of the file, `first_row ..`, to their final place in `bytes`, which may hold anything before: when
+    /// all rows are there, so is the padding. Whole groups of 16 rows are much faster than single rows.
     ///
     /// # Panics
     /// When `rows` is not whole rows of this matrix, or `bytes` is not [`MatrixShape::bytes`] long.
     pub fn pack(&self, first_row: usize, rows: &[u8], bytes: &mut [u8]) {
+        self.check_rows(first_row, rows, bytes);
+        let start = first_row / GROUP_ROWS * self.group_bytes();
+        // There is no group after the last row, and no row to pack then.
+        let groups = bytes.get_mut(start..).unwrap_or_default();
+        self.pack_groups(first_row, rows, groups);
+    }
+
+    /// As [`MatrixShape::pack`], where `groups` begins with the group of `first_row`.
+    pub(crate) fn pack_groups(&self, first_row: usize, rows: &[u8], groups: &mut [u8]) {
+        let row_bytes = self.file_row_bytes();
+        let Some(packed) = self.packed() else {
+            let start = first_row % GROUP_ROWS * row_bytes;
+            groups[start..][..rows.len()].copy_from_slice(rows);
+            return;
+        };
+        let (mut row, mut rows) = (first_row, rows);
+        for group in groups.chunks_exact_mut(self.group_bytes()) {
+            let lane = row % GROUP_ROWS;
+            let n_rows = (GROUP_ROWS - lane).min(rows.len() / row_bytes);
+            let (now, later) = rows.split_at(n_rows * row_bytes);
+            if n_rows == GROUP_ROWS {
+                packed.pack_group(now, group);
+            } else {
+                let raws = now.chunks_exact(row_bytes);
+                (lane..).zip(raws).for_each(|(lane, raw)| packed.pack_row(raw, lane, group));
+                if row + n_rows == self.n_out || lane == 0 {
+                    packed.clear_lanes(self.n_blocks(), self.lanes_at(row), group);
+                }
+            }
+            (row, rows) = (row + n_rows, later);
+            if rows.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Rows of the group that row `row` lies in.
+    fn lanes_at(&self, row: usize) -> usize {
+        (self.n_out - row / GROUP_ROWS * GROUP_ROWS).min(GROUP_ROWS)
+    }
+
+    pub(crate) fn check_rows(&self, first_row: usize, rows: &[u8], bytes: &[u8]) {
         assert_eq!(bytes.len(), self.bytes(), "the final layout has its own size");
         let row_bytes = self.file_row_bytes();
         let n_rows = rows.len() / row_bytes;
@@ -94,14 +136,13 @@ impl MatrixShape {
             rows.len().is_multiple_of(row_bytes) && first_row + n_rows <= self.n_out,
             "rows are whole"
         );
-        let Some(packed) = self.packed() else {
-            bytes[first_row * row_bytes..][..rows.len()].copy_from_slice(rows);
-            return;
-        };
-        let group_bytes = packed.group_bytes(self.n_blocks());
-        for (row, raw) in (first_row..).zip(rows.chunks_exact(row_bytes)) {
-            let group = &mut bytes[row / GROUP_ROWS * group_bytes..][..group_bytes];
-            packed.pack_row(raw, row % GROUP_ROWS, group);
+    }
+
+    /// Bytes of 16 rows in the final layout; the last group of a type that is not interleaved may have fewer.
+    pub(crate) fn group_bytes(&self) -> usize {
+        match self.packed() {
+            Some(packed) => packed.group_bytes(self.n_blocks()),
+            None => GROUP_ROWS * self.file_row_bytes(),
         }
     }
 
@@ -211,10 +252,7 @@ impl<'a> Matrix<'a> {
 
     /// The bytes of a group; the last one of a type that is not interleaved may have fewer rows.
     pub(crate) fn group(&self, group: usize) -> &'a [u8] {
-        let group_bytes = match self.shape.packed() {
-            Some(packed) => packed.group_bytes(self.shape.n_blocks()),
-            None => GROUP_ROWS * self.shape.file_row_bytes(),
-        };
+        let group_bytes = self.shape.group_bytes();
         let rest = &self.bytes[group * group_bytes..];
         &rest[..group_bytes.min(rest.len())]
     }

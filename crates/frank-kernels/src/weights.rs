@@ -24,6 +24,7 @@ mod rows;
 mod scaling;
 #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]
 pub(crate) mod tiles;
+mod transpose;
 
 use frank_gguf::quant::{QuantType, quant_type};
 use frank_gguf::type_id;

@@ -1,8 +1,18 @@
 //! Loads and stores of 512-bit registers from slices, with their bounds checked.
 
 use std::arch::x86_64::{
-    __m512, _mm256_loadu_si256, _mm512_cvtph_ps, _mm512_loadu_ps, _mm512_storeu_ps,
+    __m128i, __m512, _mm_loadu_si128, _mm256_loadu_si256, _mm512_cvtph_ps, _mm512_loadu_ps,
+    _mm512_storeu_ps,
 };
+
+/// The 16 bytes at byte `offset`.
+#[target_feature(enable = "avx512f")]
+#[inline]
+pub(crate) fn load_bytes16(bytes: &[u8], offset: usize) -> __m128i {
+    let bytes: &[u8] = &bytes[offset..offset + 16];
+    // SAFETY: the slice was just cut to 16 bytes; the load needs no alignment.
+    unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+}
 
 /// The 16 half-precision values at byte `offset`, widened.
 #[target_feature(enable = "avx512f")]

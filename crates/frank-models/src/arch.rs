@@ -13,6 +13,7 @@ mod qwen3moe;
 
 use frank_gguf::ModelHeader;
 use frank_hub::ModelFile;
+use frank_os::{Faults, IoBackend};
 use frank_plan::{ExpertTiers, ModelNeeds};
 
 use crate::error::{ArchError, LoadError};
@@ -64,6 +65,14 @@ pub struct LoadOptions {
     pub experts: ExpertTiers,
     /// `[n_layers, n_expert]`: added to what experts are chosen by, and not to their weights (`--router-bias`).
     pub router_bias: Option<Vec<f32>>,
+    /// How experts are read; `None` takes what the system gives, io_uring first.
+    pub io: Option<IoBackend>,
+    /// Whether streamed experts that the next layer will probably choose are read ahead.
+    pub prefetch: bool,
+    /// Failures that tests inject into reads of experts.
+    pub faults: Faults,
+    /// `[n_layers, n_expert]`: how many tokens chose each expert in earlier runs.
+    pub usage: Option<Vec<u64>>,
 }
 
 /// The family of a file.

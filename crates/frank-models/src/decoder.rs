@@ -2,6 +2,7 @@
 //!
 //! Which blocks a layer has, and in which order, is written in the file of its family; nothing here asks which it is.
 
+pub(crate) mod pre_norm;
 mod step;
 mod widths;
 
@@ -21,7 +22,7 @@ use crate::blocks::head::Head;
 use crate::blocks::moe::{MoeScratch, MoeStep};
 use crate::blocks::rope::{Rope, RopeShape};
 use crate::blocks::routes::Routes;
-use crate::error::{ArchError, LoadError};
+use crate::error::{ArchError, LoadError, StepError};
 use crate::keys::Keys;
 use crate::kv::{KvTensors, KvTypes};
 use crate::model::{Batch, KvGroup, Model};
@@ -29,12 +30,16 @@ use crate::needs::{self, NeedsInput};
 use crate::scratch::Scratch;
 use crate::shape::moe::MoeDefaults;
 use crate::shape::{self, Shape};
-use crate::weights::{WeightTable, Weights};
+use crate::weights::{VectorId, WeightTable, Weights};
+use step::NextMixture;
 pub(crate) use step::Step;
 use widths::{N_COLUMNS, Widths};
 
-/// A layer of a family of decoders.
-pub(crate) trait DecoderLayer: Send + Sized + 'static {
+/// A family of decoders.
+pub(crate) trait Family {
+    /// What its models are stacks of.
+    type Layer: DecoderLayer;
+
     /// The family's name, as files spell it in `general.architecture`.
     const ARCH: &'static str;
 
@@ -55,16 +60,22 @@ pub(crate) trait DecoderLayer: Send + Sized + 'static {
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError>;
+    ) -> Result<Decoder<Self::Layer>, ArchError>;
+}
 
+/// A layer of a decoder.
+pub(crate) trait DecoderLayer: Send + 'static {
     /// The layer's attention, whose window and size the planner must know.
     fn attention(&self) -> &dyn Attend;
 
     /// What follows it.
     fn feed_forward(&self) -> &FeedForward;
 
+    /// The norm of what that computes on.
+    fn feed_forward_norm(&self) -> VectorId;
+
     /// Computes the layer: reads and writes `hidden` of the step.
-    fn forward(&self, step: &mut Step<'_>);
+    fn forward(&self, step: &mut Step<'_>) -> Result<(), StepError>;
 }
 
 /// The tensors of a model by their role.
@@ -76,28 +87,42 @@ pub(crate) struct Decoder<L> {
     pub(crate) ropes: Vec<RopeShape>,
 }
 
+impl<L> Decoder<L> {
+    /// Places the embedding, each layer as `place_layer` does it, and the head.
+    pub(crate) fn place(
+        table: &mut WeightTable<'_>,
+        shape: &Shape,
+        ropes: Vec<RopeShape>,
+        mut place_layer: impl FnMut(&mut WeightTable<'_>, usize) -> Result<L, ArchError>,
+    ) -> Result<Self, ArchError> {
+        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
+        let layers =
+            (0..shape.n_layers).map(|i| place_layer(table, i)).collect::<Result<_, _>>()?;
+        let head = Head::place(table, &embedding, shape)?;
+        Ok(Self { embedding, layers, head, ropes })
+    }
+}
+
 /// The entry of a family in the table.
-pub(crate) const fn arch<L: DecoderLayer>() -> Arch {
-    Arch { name: L::ARCH, needs: needs::<L>, load: load::<L> }
+pub(crate) const fn arch<F: Family>() -> Arch {
+    Arch { name: F::ARCH, needs: needs::<F>, load: load::<F> }
 }
 
 /// Sizes and tensors of the model in `header`.
-fn read<L: DecoderLayer>(
+fn read<F: Family>(
     header: &ModelHeader,
-) -> Result<(Shape, Decoder<L>, WeightTable<'_>), ArchError> {
-    let keys = Keys::new(&header.metadata, L::ARCH);
-    let shape = Shape::read(&keys, header, L::MOE, L::attention_shape)?;
+) -> Result<(Shape, Decoder<F::Layer>, WeightTable<'_>), ArchError> {
+    let keys = Keys::new(&header.metadata, F::ARCH);
+    let shape = Shape::read(&keys, header, F::MOE, F::attention_shape)?;
     let mut table = WeightTable::new(header);
-    let decoder = L::decoder(&keys, &shape, &mut table)?;
-    table.refuse_unused(L::ARCH, (shape.n_layers, shape.n_drafting))?;
+    let decoder = F::decoder(&keys, &shape, &mut table)?;
+    table.refuse_unused(F::ARCH, (shape.n_layers, shape.n_drafting))?;
     Ok((shape, decoder, table))
 }
 
-fn needs<L: DecoderLayer>(
-    header: &ModelHeader,
-    kv_types: KvTypes,
-) -> Result<ModelNeeds, ArchError> {
-    let (shape, decoder, table) = read::<L>(header)?;
+fn needs<F: Family>(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, ArchError> {
+    let (shape, decoder, table) = read::<F>(header)?;
+    decoder.layers.iter().try_for_each(|layer| kv_types.check(layer.attention().shape()))?;
     let state = decoder.layers.iter().map(|layer| kv_types.state(layer.attention().shape()));
     // A tied embedding is read whole as the head; one of its own is read one row a token.
     let tied = decoder.head.is_tied(&decoder.embedding);
@@ -105,7 +130,7 @@ fn needs<L: DecoderLayer>(
     Ok(needs::model_needs(
         header,
         NeedsInput {
-            arch: L::ARCH,
+            arch: F::ARCH,
             shape: &shape,
             weights: &table,
             unread_bytes: unread,
@@ -124,11 +149,8 @@ fn compute_needs<L: DecoderLayer>(shape: &Shape, decoder: &Decoder<L>) -> Comput
     ComputeNeeds { fixed, per_row: row as u64, ..output }
 }
 
-fn load<L: DecoderLayer>(
-    file: &ModelFile,
-    options: &LoadOptions,
-) -> Result<Box<dyn Model>, LoadError> {
-    let (shape, decoder, table) = read::<L>(&file.header)?;
+fn load<F: Family>(file: &ModelFile, options: &LoadOptions) -> Result<Box<dyn Model>, LoadError> {
+    let (shape, decoder, table) = read::<F>(&file.header)?;
     // All that is not weights first: what the system cannot give is known before gigabytes were read.
     let n_rows = options.n_rows_max;
     let layers: Vec<_> = decoder.layers.iter().map(|layer| *layer.attention().shape()).collect();
@@ -136,13 +158,15 @@ fn load<L: DecoderLayer>(
     let widths = Widths::of(&shape, &decoder.layers);
     let scratch = Scratch::new(n_rows, widths.columns())?;
     let expert_table = table.expert_table(shape.n_layers);
-    let weights = table.load(file, options.n_threads)?;
-    // After the weights, which are read in one go: the store tells the system to read ahead no more.
-    let experts = expert_table.map(|table| open_experts(file, table, options)).transpose()?;
+    let weights = table.load(file, options.n_threads, options.io)?;
+    let experts =
+        expert_table.map(|table| open_experts(file, table, &shape, options)).transpose()?;
     Ok(Box::new(DecoderModel {
         ropes: decoder.ropes.iter().map(|rope| Rope::new(rope, &weights, n_rows)).collect(),
         quants: Activations::with_capacity(n_rows, widths.n_in()),
         routes: widths.routes(n_rows),
+        next_routes: widths.routes(n_rows),
+        prefetch: options.prefetch,
         pool: Pool::new(options.n_threads),
         n_outputs_max: options.n_outputs_max,
         router_bias: options.router_bias.clone(),
@@ -159,12 +183,18 @@ fn load<L: DecoderLayer>(
 fn open_experts(
     file: &ModelFile,
     table: ExpertTable,
+    shape: &Shape,
     options: &LoadOptions,
 ) -> Result<ExpertStore, LoadError> {
     let store_options = StoreOptions {
         tiers: options.experts.tiers.clone(),
         cache_slots: usize::try_from(options.experts.cache_slots).unwrap_or(usize::MAX),
         n_threads: options.n_threads,
+        io: options.io,
+        prefetch: options.prefetch,
+        faults: options.faults,
+        usage: options.usage.clone(),
+        n_used: shape.moe.map_or(0, |moe| moe.n_used),
     };
     Ok(ExpertStore::open(table, file.data_files(), &store_options)?)
 }
@@ -182,6 +212,8 @@ struct DecoderModel<L> {
     n_outputs_max: usize,
     experts: Option<ExpertStore>,
     routes: Routes,
+    next_routes: Routes,
+    prefetch: bool,
     /// `[n_layers, n_expert]`.
     router_bias: Option<Vec<f32>>,
 }
@@ -219,7 +251,19 @@ impl<L: DecoderLayer> Model for DecoderModel<L> {
         self.experts.as_ref().map(ExpertStore::statistics)
     }
 
-    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) {
+    fn expert_usage(&self) -> Option<&[u64]> {
+        self.experts.as_ref().map(ExpertStore::usage)
+    }
+
+    fn io_fallback(&self) -> Option<&str> {
+        self.experts.as_ref().and_then(ExpertStore::io_fallback)
+    }
+
+    fn idle(&mut self) -> bool {
+        self.experts.as_mut().is_some_and(|experts| experts.idle(&mut self.pool))
+    }
+
+    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<(), StepError> {
         let Decoder { embedding, layers, head, .. } = &self.decoder;
         let [
             hidden,
@@ -243,9 +287,14 @@ impl<L: DecoderLayer> Model for DecoderModel<L> {
         embedding.look_up(&self.weights, batch.token_ids, hidden);
         self.ropes.iter_mut().for_each(|rope| rope.fill(batch.positions));
         let (weights, pool, quants) = (&self.weights, &mut self.pool, &mut self.quants);
-        let routes = &mut self.routes;
-        let router_bias = self.router_bias.as_deref();
-        let scratch = MoeScratch { gates, x, gate: expert_gate, up: expert_up, out };
+        let moe = self.experts.as_mut().map(|store| MoeStep {
+            store,
+            routes: &mut self.routes,
+            next_routes: &mut self.next_routes,
+            prefetch: self.prefetch,
+            router_bias: self.router_bias.as_deref(),
+            scratch: MoeScratch { gates, x, gate: expert_gate, up: expert_up, out },
+        });
         let mut step = Step {
             compute: Compute { weights, pool, quants },
             batch,
@@ -258,13 +307,16 @@ impl<L: DecoderLayer> Model for DecoderModel<L> {
             attention: AttentionScratch { q, k, v, mixed, latent, heads, rotated },
             gate,
             up,
-            moe: self.experts.as_mut().map(|store| MoeStep { store, routes, router_bias, scratch }),
+            moe,
+            next: None,
         };
-        for layer in layers {
-            layer.forward(&mut step);
+        for (i, layer) in layers.iter().enumerate() {
+            step.next = layers.get(i + 1).and_then(NextMixture::of);
+            layer.forward(&mut step)?;
         }
         let Step { compute, hidden, normed, delta, .. } = &mut step;
         let sizes = (self.shape.n_embd, self.shape.norm_epsilon);
         head.forward(compute, batch.output_rows, sizes, hidden, (delta, normed), logits);
+        Ok(())
     }
 }

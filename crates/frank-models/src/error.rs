@@ -1,4 +1,5 @@
-//! Why a file is no model that frank can run. States the fact and the place; advice is the binary's.
+//! Why a file is no model that frank can run, or a step was not computed. States the fact and the place; advice is the
+//! binary's.
 
 use frank_experts::StoreError;
 use frank_gguf::GgufError;
@@ -80,6 +81,20 @@ pub enum ArchError {
         /// That of the layer's first expert.
         first: String,
     },
+    /// Heads that a quantized type of keys or values does not divide.
+    #[error(
+        "{side} heads have {dim} components, and keys and values in {kv_type} need a multiple of {multiple}"
+    )]
+    KvHead {
+        /// `key` or `value`.
+        side: &'static str,
+        /// Components of such a head.
+        dim: usize,
+        /// The type that was asked for.
+        kv_type: &'static str,
+        /// What it takes.
+        multiple: usize,
+    },
     /// A matrix whose rows are not whole blocks.
     #[error("tensor {name}")]
     Pack {
@@ -108,4 +123,30 @@ pub enum LoadError {
     /// The experts cannot be read, or their memory is not given.
     #[error(transparent)]
     Experts(#[from] StoreError),
+}
+
+/// Why a step was not computed.
+#[derive(Debug, Error)]
+pub enum StepError {
+    /// The experts of a layer cannot be had. Says the reason too, so it is no source.
+    #[error("{}", with_causes(.0))]
+    Experts(StoreError),
+}
+
+impl From<StoreError> for StepError {
+    fn from(error: StoreError) -> Self {
+        Self::Experts(error)
+    }
+}
+
+/// An error and all that lies behind it, as one sentence.
+fn with_causes(error: &StoreError) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }

@@ -7,6 +7,7 @@ use frank_kernels::{AttentionShape, KvLayer, KvLayerMut, KvType};
 use frank_os::{AnonBuffer, OsError};
 use frank_plan::{KV_BLOCK_TOKENS, LayerState, kv_windows};
 
+use crate::error::ArchError;
 use crate::model::KvGroup;
 
 const _: () = assert!(
@@ -27,8 +28,21 @@ impl KvTypes {
     /// Bytes of one token in a layer with `n_k` components of keys and `n_v` of values.
     #[must_use]
     pub fn token_bytes(self, n_k: usize, n_v: usize) -> u64 {
-        let k = (n_k as u64).saturating_mul(self.k.value_bytes() as u64);
-        k.saturating_add((n_v as u64).saturating_mul(self.v.value_bytes() as u64))
+        (self.k.bytes(n_k) as u64).saturating_add(self.v.bytes(n_v) as u64)
+    }
+
+    /// Refuses heads that are not whole blocks of a type.
+    pub(crate) fn check(self, shape: &AttentionShape) -> Result<(), ArchError> {
+        let sides = [("key", self.k, shape.head_dim), ("value", self.v, shape.value_dim)];
+        match sides.into_iter().find(|(_, kv_type, dim)| !kv_type.takes_head(*dim)) {
+            None => Ok(()),
+            Some((side, kv_type, dim)) => Err(ArchError::KvHead {
+                side,
+                dim,
+                kv_type: kv_type.name(),
+                multiple: kv_type.block_values(),
+            }),
+        }
     }
 
     /// What the planner has to know of a layer of this shape.
@@ -97,8 +111,8 @@ impl KvTensors {
             let group = windows.binary_search(window).expect("every layer's window is there");
             let heads = AttentionShape::BLOCK_TOKENS * shape.n_head_kv;
             let n_blocks = groups[group].n_blocks;
-            let k_bytes = heads * shape.head_dim * types.k.value_bytes();
-            let v_bytes = heads * shape.value_dim * types.v.value_bytes();
+            let k_bytes = types.k.bytes(heads * shape.head_dim);
+            let v_bytes = types.v.bytes(heads * shape.value_dim);
             let k = Blocks::after(end, n_blocks, k_bytes);
             let v = Blocks::after(k.range.end, n_blocks, v_bytes);
             groups[group].block_bytes += k.block_bytes + v.block_bytes;
@@ -242,6 +256,28 @@ mod tests {
         assert_eq!(TYPES.state(&latent), LayerState::Paged { bytes_per_token, window: None });
         let latent_bytes = AttentionShape::BLOCK_TOKENS * (48 * 4 + 16 * 2);
         assert_eq!(kv.groups()[0].block_bytes, latent_bytes + 6 * BLOCK_VALUES);
+    }
+
+    #[test]
+    fn blocks_of_every_pair_of_types_take_what_the_planner_counts_and_are_read_and_written_whole() {
+        let latent = AttentionShape { n_head_kv: 1, head_dim: 96, value_dim: 64, ..shape(None) };
+        for (k, v) in KvType::ALL.into_iter().flat_map(|k| KvType::ALL.map(|v| (k, v))) {
+            let types = KvTypes { k, v };
+            let mut kv = KvTensors::new(&[latent], &[2], types).expect("a few kilobytes");
+            let LayerState::Paged { bytes_per_token, .. } = types.state(&latent);
+            let block_bytes = kv.groups()[0].block_bytes;
+            assert_eq!(block_bytes as u64, bytes_per_token * u64::from(KV_BLOCK_TOKENS));
+            let layer = kv.layer(0);
+            assert_eq!(layer.k.len() + layer.v.len(), 2 * block_bytes, "{types:?}");
+            let bytes: Vec<u8> = (0..=250).cycle().take(block_bytes).collect();
+            kv.write_block(0, 1, &bytes);
+            kv.copy_block(0, 1, 0);
+            let mut back = vec![0; block_bytes];
+            kv.read_block(0, 0, &mut back);
+            assert!(back == bytes, "{types:?}");
+        }
+        let q8_0 = KvTypes { k: KvType::Q8_0, v: KvType::Q4_0 };
+        assert_eq!(q8_0.token_bytes(64, 96), 2 * 34 + 3 * 18);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod arch;
 mod blocks;
 mod decoder;
 mod error;
+mod expert_major;
 mod keys;
 mod kv;
 mod model;
@@ -18,7 +19,8 @@ mod weights;
 mod work;
 
 pub use arch::{ARCHS, Arch, LoadOptions, arch};
-pub use error::{ArchError, LoadError};
+pub use error::{ArchError, LoadError, StepError};
+pub use expert_major::{EXPERT_ALIGNMENT, ExpertMajor, ExpertMajorError, expert_major};
 pub use kv::KvTypes;
 pub use model::{Batch, KvGroup, Model};
 pub use needs::needs;

@@ -2,6 +2,8 @@
 
 use frank_experts::StoreStatistics;
 
+use crate::error::StepError;
+
 /// Rows of tokens to compute together. Row `r` is token `token_ids[r]` at `positions[r]` of the sequence whose
 /// KV blocks are `block_tables[group][sequences[r]]`, for each group of [`Model::kv_groups`].
 ///
@@ -58,12 +60,32 @@ pub trait Model: Send {
 
     /// Computes `batch` and writes the logits of its output rows to `logits`, `[output_rows.len(), n_vocab]`.
     ///
+    /// # Errors
+    /// [`StepError`] when something that the rows need cannot be read. `logits` mean nothing then, and neither do the
+    /// keys and values at the positions of `batch`; all others are as before, and the same rows may be computed again.
+    ///
     /// # Panics
     /// When the batch breaks what [`Batch`] says, or a length does not fit.
-    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]);
+    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<(), StepError>;
+
+    /// Does a few milliseconds of what can be done ahead while nobody waits. True while there is more.
+    fn idle(&mut self) -> bool {
+        false
+    }
 
     /// What the expert store did so far; `None` for a model without experts.
     fn expert_statistics(&self) -> Option<StoreStatistics> {
+        None
+    }
+
+    /// How often each expert was chosen, `[n_layers * n_experts]` with index `layer * n_experts + expert`; `None` for a
+    /// model without experts.
+    fn expert_usage(&self) -> Option<&[u64]> {
+        None
+    }
+
+    /// Why experts are read in another way than was preferred, in a sentence; `None` when nothing was refused.
+    fn io_fallback(&self) -> Option<&str> {
         None
     }
 

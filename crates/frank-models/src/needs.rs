@@ -5,11 +5,12 @@ mod from_keys;
 mod from_tensors;
 
 use frank_experts::staging_bytes;
-use frank_gguf::{GgufError, ModelHeader};
+use frank_gguf::ModelHeader;
 use frank_os::AnonBuffer;
 use frank_plan::{ComputeNeeds, ExpertLayer, ModelNeeds};
 
 use crate::arch::arch;
+use crate::error::ArchError;
 use crate::kv::KvTypes;
 use crate::shape::Shape;
 use crate::weights::{STAGING_BYTES, WeightTable};
@@ -56,16 +57,20 @@ const GRAMMAR_BYTES: u64 = 1 << 19;
 /// that are not there from those that are; warnings say so.
 ///
 /// # Errors
-/// [`GgufError`] when the header does not even name its architecture.
-pub fn needs(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, GgufError> {
+/// [`ArchError`] when the header does not even name its architecture, or its heads cannot be kept as `kv_types`.
+pub fn needs(header: &ModelHeader, kv_types: KvTypes) -> Result<ModelNeeds, ArchError> {
     let name = header.architecture()?;
-    let known = |header| arch(header).and_then(|arch| (arch.needs)(header, kv_types));
+    // Heads that the wanted types do not divide are no reason to plan with less knowledge.
+    let known = |header| match arch(header).and_then(|arch| (arch.needs)(header, kv_types)) {
+        Err(error @ ArchError::KvHead { .. }) => Err(error),
+        needs => Ok(needs),
+    };
     if header.n_tensors_missing == 0 {
-        return Ok(known(header)
+        return Ok(known(header)?
             .unwrap_or_else(|error| from_tensors(header, name, kv_types, Some(&error))));
     }
     let (header, warning) = assumed::completed(header)?;
-    let mut needs = known(&header).unwrap_or_else(|_| from_tensors(&header, name, kv_types, None));
+    let mut needs = known(&header)?.unwrap_or_else(|_| from_tensors(&header, name, kv_types, None));
     needs.warnings.insert(0, warning);
     Ok(needs)
 }
@@ -108,7 +113,7 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput<'_>) -> ModelN
         context_train: saturate(shape.context_train),
         dense_bytes: AnonBuffer::occupied(weights.bytes()),
         expert_bytes: sum(|layer| layer.n_experts),
-        expert_staging_bytes: staging_bytes(weights.expert_row_bytes_max(), usize::MAX),
+        expert_staging_bytes: staging_bytes(weights.expert_file_bytes_max(), n_used as u64),
         state,
         compute,
         runtime_bytes: runtime_bytes(header, shape.n_vocab),

@@ -1,36 +1,27 @@
 //! A model's dense weights: which tensors, where each lies in one block of anonymous memory, and their loading.
 //!
 //! Tensors are read in slices of whole rows and moved at once to their final layout, so that the peak while
-//! loading is the final size plus one slice for each thread that loads.
+//! loading is the final size plus [`STAGING_BYTES`].
 
 mod experts;
+mod loading;
 mod stack;
 
 use std::collections::BTreeSet;
-use std::sync::{LazyLock, Mutex, PoisonError};
-use std::thread;
+use std::sync::LazyLock;
 
-use frank_gguf::quant::{QUANTS, quant_type};
+use frank_gguf::quant::QUANTS;
 use frank_gguf::{ModelHeader, TensorInfo, is_removed, type_id, type_name};
 use frank_hub::ModelFile;
 use frank_kernels::{Matrix, MatrixShape, WeightType};
-use frank_os::AnonBuffer;
+use frank_os::{AnonBuffer, IoBackend};
 
 use crate::error::{ArchError, LoadError};
 use crate::tensor_name::layer_and_part;
 use experts::LayerTensors;
 pub(crate) use experts::{ExpertMatrix, Experts};
+pub(crate) use loading::STAGING_BYTES;
 pub(crate) use stack::{StackId, StackRows};
-
-/// Bytes of a file that are in flight at once while loading; a single longer row takes its own length.
-pub(crate) const STAGING_BYTES: usize = 4 << 20;
-
-/// Threads that load at most. A drive is read faster with some requests in flight, and moving bytes to their places
-/// takes as long as reading them; more than these wait for memory.
-const LOADERS_MAX: usize = 4;
-
-/// Bytes that one of them reads at once.
-const SLICE_BYTES: usize = STAGING_BYTES / LOADERS_MAX;
 
 /// Every tensor starts on a cache line.
 const ALIGNMENT: usize = 64;
@@ -219,102 +210,18 @@ impl<'a> WeightTable<'a> {
     }
 
     /// Reads all tensors of the table from `file`, whose header the table was made from, with `n_threads` threads or
-    /// fewer.
-    pub(crate) fn load(self, file: &ModelFile, n_threads: usize) -> Result<Weights, LoadError> {
+    /// fewer, in the way `io` or whichever the system has.
+    pub(crate) fn load(
+        self,
+        file: &ModelFile,
+        n_threads: usize,
+        io: Option<IoBackend>,
+    ) -> Result<Weights, LoadError> {
         let mut memory = AnonBuffer::new(self.bytes())?;
         memory.populate()?;
-        let jobs = Jobs::new(&self.slots, memory.as_mut_slice());
-        thread::scope(|scope| {
-            let n_loaders = n_threads.clamp(1, LOADERS_MAX);
-            let loaders: Vec<_> =
-                (0..n_loaders).map(|_| scope.spawn(|| jobs.load_all(file))).collect();
-            let ended =
-                loaders.into_iter().map(|loader| loader.join().expect("reading is checked"));
-            ended.fold(Ok(()), Result::and)
-        })?;
+        loading::load(file, &self.slots, memory.as_mut_slice(), n_threads, io)?;
         Ok(Weights { memory, slots: self.slots })
     }
-}
-
-/// Tensors that still have to be loaded, with their places; the largest last, since the last is taken first.
-struct Jobs<'a>(Mutex<Vec<(&'a Slot, &'a mut [u8])>>);
-
-impl<'a> Jobs<'a> {
-    fn new(slots: &'a [Slot], mut memory: &'a mut [u8]) -> Self {
-        let mut jobs = Vec::with_capacity(slots.len());
-        let mut start = 0;
-        for slot in slots {
-            let (_, rest) = memory.split_at_mut(slot.offset - start);
-            let (place, rest) = rest.split_at_mut(slot.bytes());
-            start = slot.offset + place.len();
-            jobs.push((slot, place));
-            memory = rest;
-        }
-        jobs.sort_by_key(|(_, place)| place.len());
-        Self(Mutex::new(jobs))
-    }
-
-    /// Loads tensors until none is left. After an error the others stop as well.
-    fn load_all(&self, file: &ModelFile) -> Result<(), LoadError> {
-        let mut staging = Vec::new();
-        while let Some((slot, place)) = self.next() {
-            let loaded = match slot.kind {
-                SlotKind::Matrix => load_rows(file, slot, 0, &mut staging, place),
-                SlotKind::Vector => load_vector(file, &slot.tensor, &mut staging, place),
-                SlotKind::Stack(rows) => stack::load(file, slot, rows, &mut staging, place),
-                SlotKind::TransposedStack(rows) => {
-                    stack::load_transposed(file, slot, rows, &mut staging, place)
-                }
-            };
-            if let Err(error) = loaded {
-                self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
-                return Err(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn next(&self) -> Option<(&'a Slot, &'a mut [u8])> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
-    }
-}
-
-/// Reads one matrix, whose rows begin at row `start` of the tensor.
-fn load_rows(
-    file: &ModelFile,
-    slot: &Slot,
-    start: usize,
-    staging: &mut Vec<u8>,
-    place: &mut [u8],
-) -> Result<(), LoadError> {
-    let row_bytes = slot.shape.file_row_bytes();
-    let rows_at_once = (SLICE_BYTES / row_bytes).max(1);
-    for first_row in (0..slot.shape.n_out()).step_by(rows_at_once) {
-        let n_rows = rows_at_once.min(slot.shape.n_out() - first_row);
-        staging.resize(n_rows * row_bytes, 0);
-        file.read(&slot.tensor, ((start + first_row) * row_bytes) as u64, staging)?;
-        slot.shape.pack(first_row, staging, place);
-    }
-    Ok(())
-}
-
-fn load_vector(
-    file: &ModelFile,
-    tensor: &TensorInfo,
-    staging: &mut Vec<u8>,
-    place: &mut [u8],
-) -> Result<(), LoadError> {
-    let quant = quant_type(tensor.type_id).expect("types of vectors can be decoded");
-    let value_bytes = quant.layout.bytes_per_block as usize;
-    let values: &mut [f32] = bytemuck::cast_slice_mut(place);
-    let mut offset = 0;
-    for values in values.chunks_mut(SLICE_BYTES / value_bytes) {
-        staging.resize(values.len() * value_bytes, 0);
-        file.read(tensor, offset, staging)?;
-        (quant.dequantize)(staging, values);
-        offset += staging.len() as u64;
-    }
-    Ok(())
 }
 
 static MATRIX_TYPE_NAMES: LazyLock<String> =

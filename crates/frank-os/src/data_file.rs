@@ -1,9 +1,9 @@
 //! Files that are read at offsets, whole ranges at a time. Never writes, and never interprets a byte.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::OsError;
@@ -15,7 +15,11 @@ pub struct DataFile {
     file: File,
     path: PathBuf,
     bytes: u64,
+    modified: Modified,
 }
+
+/// When a file was written to last: seconds and nanoseconds.
+type Modified = (i64, i64);
 
 impl DataFile {
     /// Opens a regular file.
@@ -37,7 +41,9 @@ impl DataFile {
                 kind: kind_name(metadata.file_type()),
             });
         }
-        Ok(Self { file, path: path.to_owned(), bytes: metadata.len() })
+        wait_for_reads(&file);
+        let (bytes, modified) = (metadata.len(), modified(&metadata));
+        Ok(Self { file, path: path.to_owned(), bytes, modified })
     }
 
     /// Bytes of the file when it was opened.
@@ -70,6 +76,31 @@ impl DataFile {
         })
     }
 
+    /// [`OsError::Changed`] when the open file has another size than when it was opened, or was written to since; `None`
+    /// otherwise. A new file under the same path is another file, and what was opened stays as it was.
+    #[must_use]
+    pub fn changed(&self) -> Option<OsError> {
+        let metadata = self.file.metadata().ok()?;
+        let bytes = metadata.len();
+        let is_same = bytes == self.bytes && modified(&metadata) == self.modified;
+        (!is_same).then(|| OsError::Changed { path: self.path.clone(), was: self.bytes, bytes })
+    }
+
+    /// Bytes of the file now.
+    pub(crate) fn len_now(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    /// Opens the same file again, whatever its path names now, for reads past the page cache.
+    pub(crate) fn open_direct(&self) -> io::Result<File> {
+        let own = format!("/proc/self/fd/{}", self.descriptor());
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(own)
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
     /// Tells the system that reads will not follow each other: from now on it reads nothing beside what is asked for,
     /// and each read in one piece.
     pub fn expect_scattered_reads(&self) {
@@ -95,6 +126,18 @@ impl DataFile {
         // SAFETY: advice on a descriptor that `self.file` owns; no memory is passed.
         unsafe { libc::posix_fadvise(self.file.as_raw_fd(), start, len, advice) }
     }
+}
+
+/// Takes back that reads are not waited for, which only opening a pipe needed: some kernels take it at its word when many
+/// reads of a file are handed to them at once.
+fn wait_for_reads(file: &File) {
+    // SAFETY: sets the flags of a descriptor that `file` owns to none; no memory is passed. Where it is refused, a read
+    // that is put off is begun again.
+    let _refused = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) };
+}
+
+fn modified(metadata: &Metadata) -> Modified {
+    (metadata.mtime(), metadata.mtime_nsec())
 }
 
 fn kind_name(file_type: FileType) -> &'static str {

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::read_queue::IoBackend;
+
 /// A refused request to the operating system, with the place and the number that matter.
 #[derive(Debug, thiserror::Error)]
 pub enum OsError {
@@ -43,6 +45,24 @@ pub enum OsError {
         offset: u64,
         /// Bytes asked for.
         want: u64,
+    },
+    /// The file is not what it was when it was opened.
+    #[error("{} was changed while it was in use: {was} bytes then, {bytes} now", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+        /// Its bytes when it was opened.
+        was: u64,
+        /// Its bytes now; where they are as many, it was written to.
+        bytes: u64,
+    },
+    /// The system has no such way to read for this process.
+    #[error("cannot read files with {backend}")]
+    Backend {
+        /// The way asked for.
+        backend: IoBackend,
+        /// What the system said.
+        source: io::Error,
     },
     /// A write failed.
     #[error("cannot write at offset {offset} of a file in {}", path.display())]

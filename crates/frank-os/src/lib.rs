@@ -1,7 +1,7 @@
 //! The operating system behind safe functions: memory, files, /proc, cgroups. Never policy, retries or logging.
 #![expect(
     unsafe_code,
-    reason = "mmap, madvise, mallopt, sched_getaffinity, statvfs, fcntl, posix_fadvise and arch_prctl have no safe form in the standard library"
+    reason = "mmap, madvise, mallopt, sched_getaffinity, statvfs, fcntl, posix_fadvise, arch_prctl, io_uring, process_vm_readv and pread into shared memory have no safe form in the standard library"
 )]
 
 mod amx;
@@ -10,11 +10,13 @@ mod cpu;
 mod data_file;
 mod disk;
 mod error;
+mod faults;
 mod heap;
 mod host;
 mod meminfo;
 mod memory;
 mod process;
+mod read_queue;
 mod scratch_file;
 mod topology;
 
@@ -24,10 +26,12 @@ pub use cpu::cpu_count;
 pub use data_file::DataFile;
 pub use disk::{free_disk, is_in_memory};
 pub use error::OsError;
+pub use faults::{FaultWindow, Faults};
 pub use heap::share_one_arena;
 pub use host::host_name;
 pub use meminfo::{HostMemory, host_memory};
 pub use memory::{AnonBuffer, HUGE_PAGE_BYTES, PAGE_BYTES};
 pub use process::{ProcessMemory, process_memory};
+pub use read_queue::{Finished, IoBackend, QueueOptions, ReadQueue};
 pub use scratch_file::{DIRECT_ALIGNMENT, ScratchFile};
 pub use topology::{cpu_flags, cpu_model, last_cache_bytes, numa_node_count};

@@ -97,6 +97,11 @@ impl AnonBuffer {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 
+    /// Where the bytes start, for readers and writers that share them by rules of their own.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start.as_ptr()
+    }
+
     /// Bytes that were asked for; at most what the buffer occupies.
     pub fn len(&self) -> usize {
         self.len

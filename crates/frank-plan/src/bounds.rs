@@ -20,7 +20,7 @@ pub(crate) struct Bound {
 pub(crate) enum SetBy {
     /// What the first member has free, less its headroom.
     Free,
-    /// `--device` for the first member.
+    /// `--device` for the only member, which it may have declared.
     DeviceCap,
     /// `--memory-budget`.
     MemoryBudget,
@@ -53,12 +53,17 @@ impl Bounds {
         let devices = &machine.devices;
         let headrooms: Vec<u64> =
             devices.iter().map(|device| effective_headroom(device, limits)).collect();
-        let free = devices.iter().zip(&headrooms).enumerate().map(|(index, (device, headroom))| {
+        let free = devices
+            .iter()
+            .zip(&headrooms)
+            .enumerate()
+            .filter(|(_, (device, _))| !device.is_declared);
+        let free = free.map(|(index, (device, headroom))| {
             let bytes = device.free.saturating_sub(*headroom);
             Bound { members: sharing(machine, index), bytes, set_by: SetBy::Free }
         });
         let caps = devices.iter().enumerate().filter_map(|(index, device)| {
-            let bytes = limits.device_cap(&device.id)?;
+            let bytes = limits.pool_bytes(device).or_else(|| limits.device_cap(&device.id))?;
             Some(Bound { members: vec![index], bytes, set_by: SetBy::DeviceCap })
         });
         let all = limits.memory_budget.map(|bytes| Bound {

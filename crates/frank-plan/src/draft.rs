@@ -1,12 +1,12 @@
 //! The numbers of a plan, without its words: cheap enough to be made for every setting that a search tries.
 
 use crate::bounds::Bounds;
+use crate::device_use::DeviceUse;
 use crate::kv::KvPlan;
 use crate::limits::{Limits, Settings};
 use crate::machine::{DEVICES_MAX, Machine};
 use crate::needs::{ComputeNeeds, ModelNeeds};
 use crate::obstacle::Obstacle;
-use crate::plan::DeviceUse;
 use crate::ranked::Ranked;
 use crate::split::{Share, Split, Splitter, occupied};
 
@@ -17,7 +17,7 @@ pub(crate) struct Planner<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) experts: Ranked,
     /// Index of the device of the dense weights.
-    primary: Option<usize>,
+    pub(crate) primary: Option<usize>,
     /// Indexes of the other devices that experts may lie on.
     secondaries: Vec<usize>,
 }
@@ -131,18 +131,14 @@ impl<'a> Planner<'a> {
 
 impl Draft {
     fn add(&mut self, splitter: &Splitter<'_>, split: &Split) {
-        let experts = splitter.experts;
-        let primary = &mut self.uses[splitter.primary];
-        let bytes = occupied(experts.bytes(0, split.primary));
-        primary.experts = primary.experts.saturating_add(bytes);
-        if splitter.is_streamed(split) {
-            primary.io_staging = primary.io_staging.saturating_add(splitter.staging);
-            self.uses[splitter.cache_device].stream_cache = split.cache_bytes();
+        for (device, ranks) in split.ranges(splitter.primary) {
+            let experts = &mut self.uses[device].experts;
+            *experts = experts.saturating_add(occupied(splitter.experts.bytes(ranks)));
         }
-        let mut start = split.primary;
-        for &(device, end) in &split.secondaries {
-            self.uses[device].experts = occupied(experts.bytes(start, end));
-            start = end;
+        if splitter.is_streamed(split) {
+            let staging = &mut self.uses[splitter.primary].io_staging;
+            *staging = staging.saturating_add(splitter.staging);
+            self.uses[splitter.cache_device].stream_cache = split.cache_bytes();
         }
     }
 }

@@ -2,6 +2,7 @@
 //! clock or the machine it runs on.
 
 mod bounds;
+mod device_use;
 mod draft;
 mod kv;
 mod limits;
@@ -20,6 +21,7 @@ mod split;
 mod tiers;
 mod warnings;
 
+pub use device_use::DeviceUse;
 pub use kv::{
     ARENA_BYTES, DISK_CACHE_BUFFERS, KV_BLOCK_TOKENS, KvGroupPlan, kv_request_blocks, kv_windows,
 };
@@ -31,7 +33,7 @@ pub use machine::{
 pub use needs::{ComputeNeeds, ExpertLayer, LayerState, ModelNeeds, PromptWork};
 pub use optimize::{Goal, optimize};
 pub use outcome::Outcome;
-pub use plan::{DevicePlan, DeviceUse, ExpertPlan, ModelSummary, Plan, plan};
+pub use plan::{DevicePlan, ExpertPlan, ModelSummary, Plan, plan};
 pub use predict::{Bound, Prediction, decode_step_bytes};
 pub use ranked::EXPERTS_MAX;
 pub use ranking::{Hotness, Owner, Placement, Protected, Ranking, RankingError, parse_router_bias};

@@ -1,5 +1,6 @@
 //! What the operator asks for and allows, and the settings that follow. Never looks at the machine.
 
+use crate::machine::Device;
 use crate::needs::ModelNeeds;
 use crate::ranking::Ranking;
 use crate::size::Size;
@@ -66,6 +67,11 @@ impl Limits {
     /// Bytes allowed on the device `id`, where the operator named it.
     pub(crate) fn device_cap(&self, id: &str) -> Option<u64> {
         self.devices.iter().rev().find(|(name, _)| name == id).map(|&(_, bytes)| bytes)
+    }
+
+    /// Bytes of a pool that is there because it was asked for; `None` for any other device.
+    pub(crate) fn pool_bytes(&self, device: &Device) -> Option<u64> {
+        device.is_declared.then(|| self.device_cap(&device.id).unwrap_or(device.free))
     }
 
     /// Bytes of resident experts allowed on the device `id`, where the operator named it.

@@ -79,6 +79,9 @@ pub struct Device {
     /// The device whose memory this pool is a part of: what both use must fit there. `None` for memory of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part_of: Option<String>,
+    /// Whether it is there because [`Machine::declare`] was asked for it, so that it is as large as it is asked to be.
+    #[serde(skip)]
+    pub is_declared: bool,
 }
 
 /// A drive that models lie on.
@@ -206,6 +209,7 @@ impl Machine {
             bandwidth: primary.bandwidth,
             arithmetic: primary.arithmetic,
             part_of: Some(parent),
+            is_declared: true,
         };
         self.devices.push(pool);
         let checked = self.check();

@@ -1,9 +1,9 @@
 //! What stands in the way of a plan, in numbers and in words. Never suggests a way around it.
 
 use crate::bounds::{Bound, SetBy};
+use crate::device_use::DeviceUse;
 use crate::draft::{Draft, Planner};
 use crate::limits::Limits;
-use crate::plan::DeviceUse;
 use crate::ranked::EXPERTS_MAX;
 use crate::size::Size;
 use crate::split::{Split, Splitter};
@@ -121,6 +121,22 @@ impl Obstacle {
             | Self::Protected { device, .. }
             | Self::CacheFloor { device, .. } => device,
             Self::Bytes(shortage) => &shortage.devices[0],
+        }
+    }
+
+    /// Whether it is another machine or model that is wanted, or another name in an option, whatever else is asked for.
+    pub(crate) fn is_for_good(&self) -> bool {
+        match self {
+            Self::NoCpu
+            | Self::UnknownDevice { .. }
+            | Self::OtherKind { .. }
+            | Self::Experts { .. } => true,
+            Self::Zero { .. }
+            | Self::Rows { .. }
+            | Self::KvBlocks { .. }
+            | Self::Protected { .. }
+            | Self::CacheFloor { .. }
+            | Self::Bytes(_) => false,
         }
     }
 

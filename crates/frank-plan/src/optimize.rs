@@ -173,6 +173,7 @@ mod tests {
             bandwidth: None,
             arithmetic: None,
             part_of: None,
+            is_declared: false,
         };
         let host = Host { ram: free, cores: 2 };
         Machine { host, devices: vec![device], drives: Vec::new() }

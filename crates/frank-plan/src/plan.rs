@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::bounds::sharing;
+use crate::device_use::DeviceUse;
 use crate::draft::{Draft, Planner};
 use crate::kv::KvGroupPlan;
 use crate::limits::Limits;
@@ -97,75 +98,6 @@ pub struct DevicePlan {
     pub left: u64,
 }
 
-/// What is held on a device, in bytes by purpose.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub struct DeviceUse {
-    /// Weights but the routed experts.
-    pub dense: u64,
-    /// Resident routed experts.
-    pub experts: u64,
-    /// Slots for experts read from a drive.
-    pub stream_cache: u64,
-    /// Keys and values.
-    pub kv_cache: u64,
-    /// State of layers that have no pages.
-    pub state: u64,
-    /// Keys and values kept for later requests.
-    pub prefix_cache: u64,
-    /// Scratch memory of a step.
-    pub compute: u64,
-    /// Buffers that weights pass through on their way from the file, and then prefixes on their way to and from a disk.
-    pub io_staging: u64,
-    /// The draft model.
-    pub draft: u64,
-    /// The image projector.
-    pub projector: u64,
-    /// Tokenizer, code and heap.
-    pub runtime: u64,
-}
-
-impl DeviceUse {
-    /// Each purpose with its bytes, in the order of the JSON.
-    pub fn entries(&self) -> [(&'static str, u64); 11] {
-        [
-            ("dense", self.dense),
-            ("experts", self.experts),
-            ("stream_cache", self.stream_cache),
-            ("kv_cache", self.kv_cache),
-            ("state", self.state),
-            ("prefix_cache", self.prefix_cache),
-            ("compute", self.compute),
-            ("io_staging", self.io_staging),
-            ("draft", self.draft),
-            ("projector", self.projector),
-            ("runtime", self.runtime),
-        ]
-    }
-
-    /// All purposes together; saturates.
-    pub fn total(&self) -> u64 {
-        self.entries().into_iter().fold(0, |sum, (_, bytes)| sum.saturating_add(bytes))
-    }
-
-    /// Both together, purpose by purpose; saturates.
-    pub(crate) fn plus(&self, other: &Self) -> Self {
-        let sum = |of: fn(&Self) -> u64| of(self).saturating_add(of(other));
-        Self {
-            dense: sum(|uses| uses.dense),
-            experts: sum(|uses| uses.experts),
-            stream_cache: sum(|uses| uses.stream_cache),
-            kv_cache: sum(|uses| uses.kv_cache),
-            state: sum(|uses| uses.state),
-            prefix_cache: sum(|uses| uses.prefix_cache),
-            compute: sum(|uses| uses.compute),
-            io_staging: sum(|uses| uses.io_staging),
-            draft: sum(|uses| uses.draft),
-            projector: sum(|uses| uses.projector),
-            runtime: sum(|uses| uses.runtime),
-        }
-    }
-}
-
 /// Where the routed experts are. Counts are of experts, not bytes, and over all layers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct ExpertPlan {
@@ -234,7 +166,7 @@ impl Plan {
         let expert_tiers = expert_tiers(planner, &draft);
         Self {
             model: summary(needs),
-            devices: device_plans(planner.machine, &draft),
+            devices: device_plans(planner.machine, limits, &draft),
             experts: ExpertPlan::new(planner, &draft.split),
             predict: Prediction::new(planner, &draft, &expert_tiers),
             warnings: warnings(planner, limits, &draft, &expert_tiers),
@@ -258,23 +190,27 @@ fn summary(needs: &ModelNeeds) -> ModelSummary {
     }
 }
 
-fn device_plans(machine: &Machine, draft: &Draft) -> Vec<DevicePlan> {
-    let whole = |device: &Device, headroom: u64, used: u64| {
-        device.free.saturating_sub(headroom).saturating_sub(used)
-    };
+fn device_plans(machine: &Machine, limits: &Limits, draft: &Draft) -> Vec<DevicePlan> {
     let used: Vec<u64> = draft.uses.iter().map(DeviceUse::total).collect();
+    // What a pool is declared to be, all of it is free.
+    let sizes = |device: &Device| match limits.pool_bytes(device) {
+        Some(bytes) => (bytes, bytes),
+        None => (device.total, device.free),
+    };
     let left = |index: usize| {
         let used =
             sharing(machine, index).iter().fold(0, |sum: u64, &n| sum.saturating_add(used[n]));
-        whole(&machine.devices[index], draft.headrooms[index], used)
+        let (_, free) = sizes(&machine.devices[index]);
+        free.saturating_sub(draft.headrooms[index]).saturating_sub(used)
     };
     let plan = |(index, device): (usize, &Device)| {
         let owner = |id: &String| machine.devices.iter().position(|device| device.id == *id);
         let owner = device.part_of.as_ref().and_then(owner);
+        let (total, free) = sizes(device);
         DevicePlan {
             id: device.id.clone(),
-            total: device.total,
-            free: device.free,
+            total,
+            free,
             headroom: draft.headrooms[index],
             uses: draft.uses[index],
             used: used[index],
@@ -287,12 +223,12 @@ fn device_plans(machine: &Machine, draft: &Draft) -> Vec<DevicePlan> {
 /// Where each expert of a draft lies.
 fn expert_tiers(planner: &Planner<'_>, draft: &Draft) -> ExpertTiers {
     let split = &draft.split;
+    let primary = planner.primary.unwrap_or(0);
     let mut tiers = planner.experts.tiers(|rank| {
-        let secondary = split.secondaries.iter().find(|&&(_, end)| rank < end);
-        match secondary {
-            _ if rank < split.primary => Tier::Primary,
+        match split.ranges(primary).find(|(_, ranks)| ranks.contains(&rank)) {
+            Some((device, _)) if device == primary => Tier::Primary,
             // Only devices whose index a tier can say are given experts.
-            Some(&(device, _)) => Tier::Secondary(u8::try_from(device).unwrap_or(u8::MAX)),
+            Some((device, _)) => Tier::Secondary(u8::try_from(device).unwrap_or(u8::MAX)),
             None => Tier::Stream,
         }
     });

@@ -1,6 +1,7 @@
 //! The routed experts of a model in the order in which they get memory. Never looks at a machine.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use crate::needs::{ExpertLayer, ModelNeeds};
 use crate::ranking::{Owner, Ranking};
@@ -101,11 +102,11 @@ impl Ranked {
         self.places.len()
     }
 
-    /// Bytes of the experts from rank `start` to before `end`.
-    pub(crate) fn bytes(&self, start: usize, end: usize) -> u64 {
-        match self.sums[end] {
-            u64::MAX if start < end => u64::MAX,
-            sum => sum - self.sums[start],
+    /// Bytes of the experts of these ranks.
+    pub(crate) fn bytes(&self, ranks: Range<usize>) -> u64 {
+        match self.sums[ranks.end] {
+            u64::MAX if !ranks.is_empty() => u64::MAX,
+            sum => sum - self.sums[ranks.start],
         }
     }
 

@@ -3,6 +3,7 @@
 
 mod files;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::needs::ModelNeeds;
@@ -81,10 +82,51 @@ impl Hotness {
         Ok(Self { counts: counts.into_iter().collect() })
     }
 
+    /// Of `counts` at `layer * n_experts + expert`, those that are not 0.
+    #[must_use]
+    pub fn of_counts(counts: &[u64], n_experts: u32) -> Self {
+        let n_experts = n_experts.max(1) as usize;
+        // A model has fewer than 2^32 layers, and experts of one.
+        let id = |at: usize| ((at / n_experts) as u32, (at % n_experts) as u32);
+        let counts = counts.iter().enumerate().filter(|&(_, &count)| count > 0);
+        Self { counts: counts.map(|(at, &count)| (id(at), count)).collect() }
+    }
+
+    /// The counts at `layer * n_experts + expert` for `n_layers` layers. For a model that is loaded: a header alone may
+    /// claim more experts than there is memory for.
+    #[must_use]
+    pub fn to_counts(&self, n_layers: u32, n_experts: u32) -> Vec<u64> {
+        let n_experts = n_experts as usize;
+        let mut counts = vec![0; n_experts.saturating_mul(n_layers as usize)];
+        for &((layer, expert), count) in &*self.counts {
+            if let Some(place) = counts.get_mut(layer as usize * n_experts + expert as usize) {
+                *place = count;
+            }
+        }
+        counts
+    }
+
+    /// Whether no expert was used.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.counts.is_empty()
+    }
+
     /// How often an expert was used.
     pub(crate) fn count(&self, layer: u32, expert: u32) -> u64 {
         let found = self.counts.binary_search_by_key(&(layer, expert), |&(id, _)| id);
         found.map_or(0, |at| self.counts[at].1)
+    }
+}
+
+/// As [`Hotness::parse`] reads it.
+impl fmt::Display for Hotness {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "{}", files::HOTNESS_HEADER)?;
+        let mut counts = self.counts.iter();
+        counts.try_for_each(|((layer, expert), count)| {
+            writeln!(formatter, "{layer},{expert},{count}")
+        })
     }
 }
 

@@ -1,7 +1,12 @@
 //! How many experts each device holds and how many slots the stream cache has: the cache is sized last. Never says which
 //! expert it is.
 
-use crate::bounds::{Bound, Bounds};
+mod rooms;
+
+use std::ops::Range;
+
+use self::rooms::Rooms;
+use crate::bounds::Bounds;
 use crate::kv::ARENA_BYTES;
 use crate::ranked::Ranked;
 
@@ -22,6 +27,16 @@ impl Split {
     /// The rank from which on experts are streamed.
     pub(crate) fn resident(&self) -> usize {
         self.secondaries.last().map_or(self.primary, |&(_, end)| end)
+    }
+
+    /// The ranks that lie on each device, by index; all that follow are streamed. `primary` is the device of the dense
+    /// weights.
+    pub(crate) fn ranges(
+        &self,
+        primary: usize,
+    ) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
+        let ends = std::iter::once((primary, self.primary)).chain(self.secondaries.iter().copied());
+        ends.scan(0, |start, (device, end)| Some((device, std::mem::replace(start, end)..end)))
     }
 
     /// Bytes of all slots.
@@ -85,11 +100,8 @@ impl Splitter<'_> {
     pub(crate) fn used(&self, split: &Split) -> Vec<u64> {
         let mut used = self.fixed.to_vec();
         let mut add = |device: usize, bytes| used[device] = used[device].saturating_add(bytes);
-        add(self.primary, occupied(self.experts.bytes(0, split.primary)));
-        let mut start = split.primary;
-        for &(device, end) in &split.secondaries {
-            add(device, occupied(self.experts.bytes(start, end)));
-            start = end;
+        for (device, ranks) in split.ranges(self.primary) {
+            add(device, occupied(self.experts.bytes(ranks)));
         }
         if self.is_streamed(split) {
             add(self.primary, self.staging);
@@ -110,7 +122,7 @@ impl Splitter<'_> {
 
     /// Whether the protected experts are more than the primary device may hold of experts.
     pub(crate) fn protected_excess(&self) -> Option<(u64, u64)> {
-        let bytes = occupied(self.experts.bytes(0, self.experts.n_protected));
+        let bytes = occupied(self.experts.bytes(0..self.experts.n_protected));
         self.budgets[self.primary].filter(|&budget| bytes > budget).map(|budget| (bytes, budget))
     }
 
@@ -175,13 +187,14 @@ impl Splitter<'_> {
         let primary = self.experts.n_protected;
         let slot_bytes = self.experts.largest(primary);
         let mut split = Split { primary, secondaries: Vec::new(), slots: 0, slot_bytes };
-        split.slots = self.cache.map_or(self.floor(&split), |bytes| self.slots(&split, bytes));
+        split.slots =
+            self.cache.map_or(self.floor(&split), |bytes| self.slots(&split, whole(bytes)));
         split
     }
 
     /// Slots of a split that `bytes` hold, and no more than it streams experts.
     fn slots(&self, split: &Split, bytes: u64) -> u64 {
-        let slots = whole(bytes).checked_div(split.slot_bytes).unwrap_or(u64::MAX);
+        let slots = bytes.checked_div(split.slot_bytes).unwrap_or(u64::MAX);
         slots.min((self.experts.len() - split.resident()) as u64)
     }
 
@@ -191,21 +204,24 @@ impl Splitter<'_> {
         let mut rooms = Rooms::new(self, least);
         let slot_bytes = least.slot_bytes;
         let primary = self.grown_primary(rooms.room(self.primary), slot_bytes);
-        rooms.take(self.primary, experts.bytes(least.primary, primary));
+        rooms.take(self.primary, experts.bytes(least.primary..primary));
         let mut start = primary;
         let mut secondaries = Vec::new();
         for &device in self.secondaries {
             let budget = whole(self.budgets[device].unwrap_or(u64::MAX));
             let room = rooms.room(device).min(budget);
             let end = experts.end_within(start, experts.n_resident, room);
-            rooms.take(device, experts.bytes(start, end));
+            rooms.take(device, experts.bytes(start..end));
             secondaries.push((device, end));
             start = end;
         }
-        let more = rooms.room(self.cache_device).checked_div(slot_bytes).unwrap_or(u64::MAX);
-        let more = if self.cache.is_none() { more } else { 0 };
-        let slots = least.slots.saturating_add(more).min((experts.len() - start) as u64);
-        Split { primary, secondaries, slots, slot_bytes: experts.largest(start) }
+        // Those that are still streamed may be smaller than all that could be, and slots are then too.
+        let mut split =
+            Split { primary, secondaries, slots: 0, slot_bytes: experts.largest(start) };
+        let room =
+            rooms.room(self.cache_device).saturating_add(least.slots.saturating_mul(slot_bytes));
+        split.slots = self.slots(&split, self.cache.map_or(room, |bytes| whole(bytes).min(room)));
+        split
     }
 
     /// The rank that the experts of the primary device end before when `room` bytes are left beside the protected ones
@@ -222,7 +238,7 @@ impl Splitter<'_> {
                 // A slot beside each expert but the last.
                 let pairs_fit = |n: usize| {
                     let slots = (n as u64).saturating_sub(1).saturating_mul(slot_bytes);
-                    experts.bytes(start, start + n).saturating_add(slots) <= room
+                    experts.bytes(start..start + n).saturating_add(slots) <= room
                 };
                 let (mut low, mut high) = (0, most_fitting - start);
                 while low < high {
@@ -230,50 +246,6 @@ impl Splitter<'_> {
                     if pairs_fit(middle) { low = middle } else { high = middle - 1 }
                 }
                 start + low
-            }
-        }
-    }
-}
-
-/// What may still be added to a split that fits. Memory is taken in whole [`ARENA_BYTES`] for each device and for the
-/// slots; one less than these is held back for each bound that several are under, so that a byte here is a byte there and
-/// more memory never holds fewer experts.
-struct Rooms<'a> {
-    rooms: Vec<(&'a Bound, u64)>,
-}
-
-impl<'a> Rooms<'a> {
-    fn new(splitter: &Splitter<'a>, least: &Split) -> Self {
-        let Splitter { bounds, primary, cache_device, experts, .. } = *splitter;
-        let protected = experts.bytes(0, least.primary);
-        let slots = least.slots.saturating_mul(least.slot_bytes);
-        let is_held = splitter.share != Share::Protected || least.primary > 0;
-        let mut holders = vec![cache_device];
-        holders.extend(is_held.then_some(primary));
-        holders.extend(splitter.secondaries);
-        let room = |bound: &'a Bound| {
-            let is_in = |device: usize| bound.members.contains(&device);
-            let fixed = bound.used(splitter.fixed);
-            let staging = if is_in(primary) { splitter.staging } else { 0 };
-            let arenas = holders.iter().filter(|&&device| is_in(device)).count() as u64;
-            let rounding = arenas.saturating_sub(1) * ARENA_BYTES;
-            let taken = if is_in(primary) { protected } else { 0 };
-            let taken = taken.saturating_add(if is_in(cache_device) { slots } else { 0 });
-            let left = bound.bytes.saturating_sub(fixed).saturating_sub(staging);
-            (bound, whole(left).saturating_sub(rounding).saturating_sub(taken))
-        };
-        Self { rooms: bounds.list.iter().map(room).collect() }
-    }
-
-    fn room(&self, device: usize) -> u64 {
-        let rooms = self.rooms.iter().filter(|(bound, _)| bound.members.contains(&device));
-        rooms.map(|&(_, room)| room).min().unwrap_or(0)
-    }
-
-    fn take(&mut self, device: usize, bytes: u64) {
-        for (bound, room) in &mut self.rooms {
-            if bound.members.contains(&device) {
-                *room = room.saturating_sub(bytes);
             }
         }
     }

@@ -14,6 +14,7 @@ use crate::choice::{ChoiceText, Grown, TextRules};
 use crate::error;
 use crate::pace::Pace;
 use crate::served::Served;
+use crate::summary::{Progress, Summary};
 
 /// The next event of one choice. It owns the choice's generation and gives it back.
 type NextEvent = BoxFuture<'static, (usize, Generation, Option<EngineEvent>)>;
@@ -28,16 +29,17 @@ pub(crate) struct AnswerEvents {
     usage: Usage,
     ready: VecDeque<Event>,
     pace: Pace,
+    summary: Summary,
 }
 
 impl AnswerEvents {
-    /// The answer whose choices are `generations`, to a prompt of so many tokens.
+    /// The answer whose choices are `generations`, to a prompt of so many tokens, and what is told of its times.
     pub(crate) fn new(
         generations: Vec<Generation>,
         served: &Served,
         rules: &TextRules,
         prompt_tokens: u64,
-        pace: Pace,
+        (pace, summary): (Pace, Summary),
     ) -> Self {
         let choices = (0u32..).take(generations.len());
         Self {
@@ -46,14 +48,20 @@ impl AnswerEvents {
             usage: Usage { prompt_tokens, ..Usage::default() },
             ready: VecDeque::new(),
             pace,
+            summary,
         }
+    }
+
+    fn progress(&self) -> Progress {
+        let totals = Totals { usage: self.usage, timings: self.pace.timings() };
+        Progress { totals, first_token: self.pace.to_first_token() }
     }
 
     /// The next event. A failure of ours is one too. May be dropped and called again without losing anything; not
     /// to be called after the last event.
     pub(crate) async fn next(&mut self, app: &App) -> Event {
         let next = AssertUnwindSafe(self.next_unguarded(app)).catch_unwind().await;
-        next.unwrap_or_else(|_| Event::Failed(error::internal()))
+        next.unwrap_or_else(|_| self.broken(error::internal()))
     }
 
     async fn next_unguarded(&mut self, app: &App) -> Event {
@@ -67,9 +75,16 @@ impl AnswerEvents {
                         next.expect("an answer that ended is not asked again");
                     self.take(choice, generation, event, app);
                 }
-                () = app.closing() => return Event::Failed(error::shutting_down()),
+                () = app.closing() => return self.broken(error::shutting_down()),
             }
         }
+    }
+
+    /// The last event of an answer that is cut off.
+    fn broken(&mut self, error: ApiError) -> Event {
+        self.running.clear();
+        self.summary.failed(self.progress());
+        Event::Failed(error)
     }
 
     fn take(
@@ -122,8 +137,11 @@ impl AnswerEvents {
 
     /// Ends a choice. The last one to end brings the totals.
     fn end(&mut self, choice: usize, reason: FinishReason) {
-        let totals = Totals { usage: self.usage, timings: self.pace.timings() };
-        let totals = self.running.is_empty().then_some(totals);
+        let progress = self.progress();
+        let totals = self.running.is_empty().then_some(progress.totals);
+        if totals.is_some() {
+            self.summary.finished(reason, progress);
+        }
         let choice = u32::try_from(choice).expect("choices are counted in u32");
         self.ready.push_back(Event::Finished { choice, reason, totals });
     }
@@ -131,6 +149,7 @@ impl AnswerEvents {
     /// Ends all choices: an answer with one missing is none.
     fn fail(&mut self, error: ApiError) {
         self.running.clear();
+        self.summary.failed(self.progress());
         self.ready.push_back(Event::Failed(error));
     }
 
@@ -158,6 +177,13 @@ impl AnswerEvents {
                 Event::Failed(error) => return Err(error),
             }
         }
+    }
+}
+
+impl Drop for AnswerEvents {
+    /// Says that a client left before the end.
+    fn drop(&mut self) {
+        self.summary.dropped(self.progress());
     }
 }
 

@@ -20,6 +20,7 @@ use crate::limits::JsonBody;
 use crate::pace::Pace;
 use crate::sampling::sampling_params;
 use crate::served::{Loaded, Served, unix_seconds};
+use crate::summary::Summary;
 use crate::{error, sse};
 
 /// Answers a request in the words of `dialect`.
@@ -44,14 +45,16 @@ pub(crate) async fn answer(
         off_the_async_threads(app, work).await??;
     let pace = Pace::since(arrived, requests.len(), &app.metrics);
     let n_choices = requests.len();
-    let generations = served.engine.submit_all(requests);
-    let generations = generations.map_err(|e| error::not_submitted(&e, n_choices))?;
-    let events = AnswerEvents::new(generations, &served, &rules, prompt_tokens, pace);
     let head = ReplyHead {
         id: format!("{}{:032x}", dialect.id_prefix, rand::random::<u128>()),
         created: unix_seconds(),
         model,
     };
+    let summary = Summary::begin(&head.id, &served.model_name, &served.engine);
+    let generations = served.engine.submit_all(requests);
+    let generations = generations.map_err(|e| error::not_submitted(&e, n_choices))?;
+    let told = (pace, summary);
+    let events = AnswerEvents::new(generations, &served, &rules, prompt_tokens, told);
     match delivery {
         Delivery::Stream { usage } => {
             let reply = (dialect.stream)(head, usage);

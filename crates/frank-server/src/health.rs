@@ -37,6 +37,7 @@ fn trouble(app: &App) -> Option<(&'static str, String)> {
             let reason = format!("a request waits and no step has ended for {} s", idle.as_secs());
             Some(("stuck", reason))
         }
+        Health::Failing(reason) => Some(("failing", reason)),
         Health::Stopped => Some(("stopped", "the engine has ended".to_owned())),
     }
 }
@@ -55,6 +56,7 @@ fn update_gauges(app: &App) {
     metrics.uptime.set(app.started.elapsed().as_secs_f64());
     if let Ok(memory) = frank_os::process_memory() {
         metrics.resident_memory.set(i64::try_from(memory.rss).unwrap_or(i64::MAX));
+        metrics.resident_memory_peak.set(i64::try_from(memory.rss_peak).unwrap_or(i64::MAX));
     }
     if let Some(loaded) = app.model.get() {
         let stats = loaded.served.engine.stats();

@@ -22,6 +22,7 @@ mod serve;
 mod served;
 mod sse;
 mod stop;
+mod summary;
 mod under_way;
 
 pub use auth::{ApiKeys, KeyFileError};

@@ -48,6 +48,11 @@ impl Pace {
         self.last_token = Some(now);
     }
 
+    /// From the arrival of the request to its first token, once it has one.
+    pub(crate) fn to_first_token(&self) -> Option<Duration> {
+        Some(self.first_token? - self.arrived)
+    }
+
     /// The times so far.
     pub(crate) fn timings(&self) -> Timings {
         let started = self.started.unwrap_or(self.arrived);

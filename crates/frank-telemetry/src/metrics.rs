@@ -96,10 +96,10 @@ pub struct ModelLabels {
     pub version: &'static str,
 }
 
-/// Labels of [`Metrics::experts`].
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+/// Labels of [`Metrics::experts`] and of what is counted of them. A model has no series of tiers that it does not use.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 pub struct TierLabels {
-    /// `resident` in memory, or `streamed` from a drive.
+    /// `primary` or `secondary`: in memory of the first device or of another one; `streamed` from a drive.
     pub tier: &'static str,
 }
 
@@ -178,14 +178,48 @@ catalogue! {
     prefix_cache_evictions: Counter = Counter::default(), Counter, "frank_prefix_cache_evictions", "", "";
     /// Routed experts of the model, by where they are.
     experts: Family<TierLabels, Gauge> = Family::default(), Gauge, "frank_experts", "", "tier";
-    /// Streamed experts that a step needed and that lay in a slot of the stream cache.
-    expert_hits: Counter = Counter::default(), Counter, "frank_expert_hits", "", "";
-    /// Streamed experts that a step needed and that had to be read from a drive.
-    expert_misses: Counter = Counter::default(), Counter, "frank_expert_misses", "", "";
-    /// Bytes of streamed experts read from a drive.
-    expert_read: Counter = Counter::default(), Counter, "frank_expert_read", "bytes", "";
+    /// Routed experts that are in memory now.
+    experts_in_memory: Family<TierLabels, Gauge> = Family::default(), Gauge, "frank_experts_in_memory", "", "tier";
+    /// Slots of the stream cache, each for one expert.
+    expert_slots: Gauge = Gauge::default(), Gauge, "frank_expert_slots", "", "";
+    /// Memory of a slot of the stream cache.
+    expert_slot_size: Gauge = Gauge::default(), Gauge, "frank_expert_slot_size", "bytes", "";
+    /// Experts that a layer of a step needed and that lay in memory.
+    expert_hits: Family<TierLabels, Counter> = Family::default(), Counter, "frank_expert_hits", "", "tier";
+    /// Experts that a layer of a step needed and that had to be read from a drive, ahead of it or then.
+    expert_misses: Family<TierLabels, Counter> = Family::default(), Counter, "frank_expert_misses", "", "tier";
+    /// Bytes of experts read from a drive, at the start and later.
+    expert_read: Family<TierLabels, Counter> = Family::default(), Counter, "frank_expert_read", "bytes", "tier";
+    /// Time in which experts were read.
+    expert_read_seconds: Family<TierLabels, Counter<f64, AtomicU64>> = Family::default(), Counter, "frank_expert_read", "seconds", "tier";
+    /// Time for which steps had nothing to compute and waited for experts.
+    expert_demand_wait_seconds: Counter<f64, AtomicU64> = Counter::default(), Counter, "frank_expert_demand_wait", "seconds", "";
+    /// Experts that gave their slot to another.
+    expert_evictions: Counter = Counter::default(), Counter, "frank_expert_evictions", "", "";
+    /// Parts in which the experts of layers were computed; what is in memory, and what has come from the drive meanwhile.
+    expert_waves: Counter = Counter::default(), Counter, "frank_expert_waves", "", "";
+    /// Experts that were brought into free slots while nothing ran.
+    expert_warmed: Counter = Counter::default(), Counter, "frank_expert_warmed", "", "";
+    /// Reads ahead of experts that the next layer was predicted to need.
+    expert_prefetches: Counter = Counter::default(), Counter, "frank_expert_prefetches", "", "";
+    /// Experts read ahead that the next layer needed.
+    expert_prefetch_useful: Counter = Counter::default(), Counter, "frank_expert_prefetch_useful", "", "";
+    /// Experts read ahead that the next layer did not need.
+    expert_prefetch_wasted: Counter = Counter::default(), Counter, "frank_expert_prefetch_wasted", "", "";
+    /// Bytes of experts read ahead.
+    expert_prefetch_read: Counter = Counter::default(), Counter, "frank_expert_prefetch_read", "bytes", "";
+    /// Bytes of experts read ahead that the next layer did not need.
+    expert_prefetch_wasted_read: Counter = Counter::default(), Counter, "frank_expert_prefetch_wasted_read", "bytes", "";
+    /// Experts that predictions named, in memory or not.
+    expert_predictions: Counter = Counter::default(), Counter, "frank_expert_predictions", "", "";
+    /// Experts that predictions named and that the next layer needed.
+    expert_predictions_right: Counter = Counter::default(), Counter, "frank_expert_predictions_right", "", "";
+    /// Memory that the plan allows itself, on all devices together.
+    memory_budget: Gauge = Gauge::default(), Gauge, "frank_memory_budget", "bytes", "";
     /// Memory of this process that is in RAM.
     resident_memory: Gauge = Gauge::default(), Gauge, "frank_resident_memory", "bytes", "";
+    /// The most memory of this process that was in RAM at any time.
+    resident_memory_peak: Gauge = Gauge::default(), Gauge, "frank_resident_memory_peak", "bytes", "";
     /// Time since the endpoint started.
     uptime: Gauge<f64, AtomicU64> = Gauge::default(), Gauge, "frank_uptime", "seconds", "";
     /// Always 1; its labels say what is served.

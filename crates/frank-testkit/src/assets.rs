@@ -6,7 +6,10 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use experts::{SMOL_MOE_SHA256, smol_moe, synthetic_moe};
+pub use experts::{
+    LARGE_MOE_BYTES, SKEWED_MOE_BYTES, SMOL_MOE_SHA256, large_moe, large_moe_path, skewed_moe,
+    skewed_moe_path, smol_moe, synthetic_moe,
+};
 
 /// A real model: one file that comes in Python packages, and what it has to be.
 #[derive(Debug, Clone, Copy)]

@@ -115,6 +115,8 @@ fn add_file(hash: &mut Sha256, path: &Path, n_bytes: u64) -> std::io::Result<()>
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use frank_gguf::type_id;
     use frank_kernels::KvType;
     use frank_testkit::assets;
@@ -160,7 +162,9 @@ mod tests {
         let mut values = vec![1.0; 4096];
         let one = of(&values, "a", F16);
         assert_ne!(one, of(&values, "b", F16));
-        assert_ne!(one, of(&values, "a", KvTypes { k: KvType::F32, v: KvType::F16 }));
+        let pairs = KvType::ALL.into_iter().flat_map(|k| KvType::ALL.map(|v| KvTypes { k, v }));
+        let all: HashSet<_> = pairs.map(|types| of(&values, "a", types)).collect();
+        assert_eq!(all.len(), KvType::ALL.len().pow(2), "one for each pair of types");
         values[7] = 1.5;
         assert_ne!(one, of(&values, "a", F16));
         values[7] = 1.0;

@@ -6,6 +6,7 @@ mod eval;
 mod fit;
 mod inspect;
 mod probe;
+mod repack;
 mod run;
 mod serve;
 
@@ -23,6 +24,7 @@ Examples:
   frank fit model.gguf                       what the model takes on this machine
   frank fit model.gguf --memory-budget 4GiB  whether it fits, and what to change if not
   frank inspect model.gguf                   metadata and tensors of a file
+  frank repack moe.gguf moe-experts.gguf     a file whose experts are read faster
   frank probe                                what this machine has, and how fast it is
   frank bench throughput model.gguf          how fast a model reads and writes on it
 
@@ -50,6 +52,7 @@ enum Command {
     Eval(eval::Eval),
     Fit(fit::Fit),
     Inspect(inspect::Inspect),
+    Repack(repack::Repack),
     Probe(probe::Probe),
     Bench(bench::Bench),
 }
@@ -67,6 +70,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()
         Command::Eval(eval) => eval.run(),
         Command::Fit(fit) => fit.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Repack(repack) => repack.run(),
         Command::Probe(probe) => probe.run(),
         Command::Bench(bench) => bench.run(),
     }

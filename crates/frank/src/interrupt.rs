@@ -1,5 +1,8 @@
-//! Ctrl-C of commands that compute without waiting for anything. Never lets them clean up: nothing of theirs outlives
-//! the process.
+//! Ctrl-C of commands that compute without waiting for anything. Never cleans up: what outlives
+//! the process is taken back by the work that noted the interruption.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -11,19 +14,41 @@ use crate::report::{Code, tell};
 /// # Errors
 /// When the system gives no thread or no signal to wait for.
 pub(crate) fn end_at_interrupt() -> anyhow::Result<()> {
+    at_interrupt(|| {
+        tell("error: interrupted");
+        end();
+    })
+}
+
+/// What the next Ctrl-C or SIGTERM sets, for work that has something to take back.
+///
+/// # Errors
+/// As [`end_at_interrupt`].
+pub(crate) fn note_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&interrupted);
+    at_interrupt(move || noted.store(true, Ordering::Relaxed))?;
+    Ok(interrupted)
+}
+
+fn at_interrupt(then: impl FnOnce() + Send + 'static) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot listen for signals")?;
-    let mut interrupt = {
+    let (mut interrupt, mut terminate) = {
         let _inside = runtime.enter();
-        signal(SignalKind::interrupt()).context("cannot listen for signals")?
+        let listen = |kind| signal(kind).context("cannot listen for signals");
+        (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?)
     };
     let wait = move || {
-        if runtime.block_on(interrupt.recv()).is_some() {
-            tell("error: interrupted");
-            end();
-        }
+        runtime.block_on(async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        });
+        then();
     };
     std::thread::Builder::new()
         .name("frank-interrupt".to_owned())

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use frank_experts::StoreStatistics;
 use frank_gguf::ModelHeader;
 use frank_hub::{FailureKind, ModelFile};
 use frank_models::{ArchError, LoadError, LoadOptions, Model, arch};
@@ -13,6 +14,7 @@ use frank_tokenizer::Tokenizer;
 use crate::machine::this_machine;
 use crate::options::ModelOptions;
 use crate::report::{Failure, known, tell};
+use crate::usage::Usage;
 
 /// What is decided before a weight is read.
 pub(crate) struct Prepared {
@@ -21,6 +23,8 @@ pub(crate) struct Prepared {
     pub(crate) tokenizer: Arc<Tokenizer>,
     /// What `--router-bias` says, `[layer][expert]`.
     pub(crate) router_bias: Option<Vec<f32>>,
+    /// What was learned about experts that are streamed; `None` where none is.
+    pub(crate) usage: Option<Usage>,
 }
 
 impl Prepared {
@@ -40,16 +44,25 @@ impl Prepared {
         let mut needs = options.needs(&file.header)?;
         adjust(&mut needs);
         let machine = options.with_pools(this_machine()?)?;
-        let limits = options.limits(&machine, &needs)?;
+        let mut limits = options.limits(&machine, &needs)?;
+        let mut usage = Usage::read(&file, &needs);
+        if let Some(usage) = &mut usage {
+            usage.rank(options, &mut limits);
+        }
         let router_bias = options.router_bias(&needs)?;
         let plan = plan(&needs, &machine, &limits).map_err(|refusal| Failure::from(&refusal))?;
+        options.check_streaming(&plan)?;
+        let usage = usage.filter(|_| plan.experts.stream > 0);
+        if let Some(usage) = &usage {
+            usage.tell_use(&plan);
+        }
         let tokenizer = Tokenizer::from_metadata(&file.header.metadata)
             .map_err(|error| known(error, FailureKind::Input, None))?;
         check_vocabulary(&file.header, &tokenizer)?;
         for warning in tokenizer.warnings() {
             tell(&format!("warning: {warning}"));
         }
-        Ok(Self { file, plan, tokenizer: Arc::new(tokenizer), router_bias })
+        Ok(Self { file, plan, tokenizer: Arc::new(tokenizer), router_bias, usage })
     }
 
     /// Reads the weights and takes the memory of the plan; `n_outputs` rows of a step may ask for logits. Tells how
@@ -71,6 +84,10 @@ impl Prepared {
             kv_types: options.kv_types,
             experts: self.plan.expert_tiers.clone(),
             router_bias: self.router_bias.clone(),
+            io: options.io(),
+            prefetch: options.prefetches(),
+            faults: frank_os::Faults::from_env(),
+            usage: self.usage.as_ref().map(Usage::given),
         };
         let start = Instant::now();
         let model = (family.load)(&self.file, &load_options).map_err(|error| match error {
@@ -78,6 +95,13 @@ impl Prepared {
             error => anyhow::Error::new(error).context("cannot load the model"),
         })?;
         tell(&loaded(self.file.header.file_bytes(), start.elapsed()));
+        if let Some(line) = model.expert_statistics().and_then(|store| streamed(&store)) {
+            let learned = self.usage.as_ref().is_some_and(Usage::is_learned);
+            tell(&format!("{line}{}", if learned { WARM_START } else { "" }));
+        }
+        if let Some(fallback) = model.io_fallback() {
+            tell(&format!("warning: {fallback}"));
+        }
         Ok(model)
     }
 }
@@ -101,12 +125,27 @@ fn loaded(file_bytes: u64, took: Duration) -> String {
     format!("loaded {} in {:.2} s ({per_second}/s)", Size(file_bytes), took.as_secs_f64())
 }
 
-fn of_arch(error: ArchError) -> anyhow::Error {
+/// What follows where earlier runs say which experts to read first.
+const WARM_START: &str = ", filled with the most used ones while idle";
+
+/// Says how streamed experts are read; `None` where none is.
+fn streamed(store: &StoreStatistics) -> Option<String> {
+    let backend = store.backend.filter(|_| store.n_streamed > 0)?;
+    let cache = if store.direct { "past the page cache" } else { "through the page cache" };
+    let StoreStatistics { n_streamed, n_slots, .. } = store;
+    Some(format!("{n_streamed} experts are read with {backend} {cache}, into {n_slots} slots"))
+}
+
+/// A family's refusal with its exit code and the way out.
+pub(crate) fn of_arch(error: ArchError) -> anyhow::Error {
     let hint = match &error {
         ArchError::Unknown { .. }
         | ArchError::TensorType { .. }
         | ArchError::UnusedTensor { .. } => {
             Some("`frank fit` and `frank inspect` work on it all the same".to_owned())
+        }
+        ArchError::KvHead { .. } => {
+            Some("--kv-type f16, or f32, takes heads of every size".to_owned())
         }
         _ => None,
     };
@@ -115,7 +154,21 @@ fn of_arch(error: ArchError) -> anyhow::Error {
 
 #[cfg(test)]
 mod tests {
+    use frank_os::IoBackend;
+
     use super::*;
+
+    #[test]
+    fn how_experts_are_read_is_said_only_where_any_are() {
+        let mut store = StoreStatistics::default();
+        assert_eq!(streamed(&store), None);
+        (store.n_streamed, store.n_slots, store.backend) = (48, 10, Some(IoBackend::Pread));
+        let line = "48 experts are read with pread through the page cache, into 10 slots";
+        assert_eq!(streamed(&store).as_deref(), Some(line));
+        (store.direct, store.backend) = (true, Some(IoBackend::Uring));
+        let line = "48 experts are read with io_uring past the page cache, into 10 slots";
+        assert_eq!(streamed(&store).as_deref(), Some(line));
+    }
 
     #[test]
     fn the_speed_of_loading_is_bytes_of_the_file_by_time() {

@@ -39,6 +39,7 @@ pub(crate) fn this_machine() -> anyhow::Result<Machine> {
         bandwidth: None,
         arithmetic: None,
         part_of: None,
+        is_declared: false,
     };
     Ok(Machine { host: Host { ram: total, cores }, devices: vec![device], drives: Vec::new() })
 }

@@ -14,6 +14,7 @@ mod plan_svg;
 mod plan_text;
 mod report;
 mod serving;
+mod usage;
 
 use std::process::ExitCode;
 

@@ -13,10 +13,12 @@ use frank_gguf::ModelHeader;
 use frank_hub::FailureKind;
 use frank_kernels::KvType;
 use frank_models::KvTypes;
-use frank_plan::{Limits, Machine, MachineError, ModelNeeds, parse_size};
+use frank_os::IoBackend;
+use frank_plan::{Limits, Machine, MachineError, ModelNeeds, Plan, parse_size};
 
 pub(crate) use self::cache::CacheOptions;
 use self::experts::ExpertOptions;
+use crate::load::of_arch;
 use crate::machine::THIS_DEVICE;
 use crate::report::{Failure, known};
 
@@ -59,7 +61,7 @@ pub(crate) struct ModelOptions {
     #[arg(long, value_name = "N", value_parser = at_least_one(), allow_negative_numbers = true)]
     pub(crate) ubatch_size: Option<u32>,
 
-    /// How keys and values are kept: f16 or f32, one for both or two with a comma between
+    /// How keys and values are kept: f16, q8_0, f32 or q4_0, one for both or two with a comma between
     #[arg(long = "kv-type", value_name = "K[,V]", default_value = "f16", value_parser = parse_kv_types)]
     pub(crate) kv_types: KvTypes,
 
@@ -133,6 +135,29 @@ impl ModelOptions {
         Ok(limits)
     }
 
+    /// Refuses options about reading experts from the drive where `plan` reads none.
+    ///
+    /// # Errors
+    /// Names the first of them.
+    pub(crate) fn check_streaming(&self, plan: &Plan) -> Result<(), Failure> {
+        self.experts.check_streaming(plan)
+    }
+
+    /// How experts are read from the drive; `None` where the system's best is taken.
+    pub(crate) fn io(&self) -> Option<IoBackend> {
+        self.experts.backend()
+    }
+
+    /// Whether experts are read ahead.
+    pub(crate) fn prefetches(&self) -> bool {
+        self.experts.prefetches()
+    }
+
+    /// Whether an option ranks the experts.
+    pub(crate) fn ranks_experts(&self) -> bool {
+        self.experts.is_ranked()
+    }
+
     /// What `--router-bias` adds to the routers of a model, `[layer][expert]`.
     ///
     /// # Errors
@@ -153,10 +178,10 @@ impl ModelOptions {
     /// What the model of `header` needs when it is held this way.
     ///
     /// # Errors
-    /// When the header names no architecture, or an option has no effect for this model.
+    /// When the header names no architecture, its heads cannot be kept as `--kv-type` says, or an option has no effect for
+    /// this model.
     pub(crate) fn needs(&self, header: &ModelHeader) -> anyhow::Result<ModelNeeds> {
-        let needs = frank_models::needs(header, self.kv_types)
-            .map_err(|error| known(error, FailureKind::Input, None))?;
+        let needs = frank_models::needs(header, self.kv_types).map_err(of_arch)?;
         self.experts.check_effect(&needs)?;
         Ok(needs)
     }
@@ -211,12 +236,11 @@ fn parse_kv_types(text: &str) -> Result<KvTypes, String> {
 }
 
 fn parse_kv_type(text: &str) -> Result<KvType, String> {
-    match text {
-        "f16" => Ok(KvType::F16),
-        "f32" => Ok(KvType::F32),
-        "q8_0" | "q4_0" => Err(format!("{text} is not available yet; f16 and f32 are")),
-        _ => Err(format!("`{text}` is no type of a KV cache; f16 and f32 are")),
-    }
+    let known = KvType::ALL.into_iter().find(|kv_type| kv_type.name() == text);
+    known.ok_or_else(|| {
+        let names = KvType::ALL.map(KvType::name).join(", ");
+        format!("`{text}` is no type of a KV cache; {names} are")
+    })
 }
 
 fn at_least_one() -> RangedI64ValueParser<u32> {
@@ -243,7 +267,9 @@ mod tests {
         check("f16", KvType::F16, KvType::F16);
         check("f32", KvType::F32, KvType::F32);
         check("f16,f32", KvType::F16, KvType::F32);
-        for text in ["", "f16,", ",f16", "f16,f16,f16", "F16", "q5_0", "q8_0", "f16,q4_0"] {
+        check("q8_0", KvType::Q8_0, KvType::Q8_0);
+        check("q8_0,q4_0", KvType::Q8_0, KvType::Q4_0);
+        for text in ["", "f16,", ",f16", "f16,f16,f16", "F16", "q5_0", "q8_0,", "f16,q8"] {
             assert!(parse_kv_types(text).is_err(), "{text}");
         }
     }

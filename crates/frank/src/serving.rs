@@ -20,6 +20,7 @@ use crate::cache_dir;
 use crate::load::Prepared;
 use crate::options::ModelOptions;
 use crate::report::{Code, Failure};
+use crate::usage::UsageWriter;
 
 /// Threads that read requests and write answers. The compute pool has its own.
 const HTTP_THREADS: usize = 2;
@@ -101,7 +102,7 @@ pub(crate) async fn bind(host: &str, port: u16) -> anyhow::Result<TcpListener> {
 /// When the model cannot be loaded, the listener fails, or `ready` fails.
 pub(crate) async fn run<R, F>(
     listener: TcpListener,
-    prepared: Prepared,
+    mut prepared: Prepared,
     options: &ModelOptions,
     mut endpoint: Endpoint,
     ready: R,
@@ -118,22 +119,37 @@ where
     let server = std::mem::take(&mut endpoint.server);
     let metrics = server.metrics.clone();
     let http = tokio::spawn(frank_server::serve(listener, slot.clone(), server, asked_to_stop));
-    let served = tokio::task::block_in_place(|| load(prepared, options, endpoint, metrics))?;
+    let (served, usage) = tokio::task::block_in_place(|| {
+        let served = load(&prepared, options, endpoint, metrics)?;
+        // The header has done its work; its memory goes back before the first request.
+        let usage = prepared.usage.take();
+        drop(prepared);
+        anyhow::Ok((served, usage))
+    })?;
     let engine = served.engine.clone();
+    let usage = usage.map(|usage| Arc::new(UsageWriter::new(usage, engine.clone())));
+    let saving = usage.clone().map(|usage| tokio::spawn(async move { usage.keep_saving().await }));
     slot.fill(served);
     is_loaded.store(true, Ordering::Relaxed);
     if ready(address).await? == Flow::Stop {
         stop.notify_one();
     }
     let ended = http.await.context("the endpoint ended early")?;
-    tokio::task::block_in_place(|| engine.shutdown());
+    if let Some(saving) = saving {
+        saving.abort();
+    }
+    tokio::task::block_in_place(|| {
+        engine.shutdown();
+        if let Some(usage) = usage {
+            usage.save();
+        }
+    });
     ended.context("the endpoint failed")
 }
 
-/// Reads the weights and starts the engine. The header has done its work then; its memory goes back before the first
-/// request.
+/// Reads the weights and starts the engine.
 fn load(
-    prepared: Prepared,
+    prepared: &Prepared,
     options: &ModelOptions,
     endpoint: Endpoint,
     metrics: Metrics,
@@ -144,11 +160,16 @@ fn load(
         n_queue: endpoint.n_queue,
         prefix_cache: options.cache.keeps_prefixes(),
     };
+    let devices = &prepared.plan.devices;
+    let budget = devices.iter().map(|device| device.used).sum::<u64>()
+        + devices.first().map_or(0, |device| device.left);
+    let budget = options.memory_budget.map_or(budget, |said| said.min(budget));
+    metrics.memory_budget.set(i64::try_from(budget).unwrap_or(i64::MAX));
     let model = prepared.load(options, engine_options.n_parallel)?;
     let mut names = endpoint.names.into_iter();
     Ok(Served {
         engine: Engine::start_with_disk(model, engine_options, endpoint.disk, metrics),
-        tokenizer: prepared.tokenizer,
+        tokenizer: Arc::clone(&prepared.tokenizer),
         template: endpoint.template,
         model_name: names.next().unwrap_or_default(),
         aliases: names.collect(),

@@ -50,7 +50,7 @@ fn free_address() -> Result<SocketAddr> {
 
 /// When the tokens of an answer came.
 #[derive(Debug, Clone, Copy)]
-struct Timing {
+pub(super) struct Timing {
     start: Instant,
     first: Instant,
     last: Instant,
@@ -59,7 +59,7 @@ struct Timing {
 
 impl Timing {
     /// Tokens in a second, from the first token on.
-    fn decode_rate(&self) -> f64 {
+    pub(super) fn decode_rate(&self) -> f64 {
         (self.n_tokens - 1) as f64 / (self.last - self.first).as_secs_f64()
     }
 
@@ -87,7 +87,7 @@ fn ask_together(address: SocketAddr, prompts: &[Vec<u32>], n: usize) -> Result<V
 }
 
 /// Streams an answer of exactly `n` tokens.
-fn ask(address: SocketAddr, prompt: &[u32], n: usize) -> Result<Timing> {
+pub(super) fn ask(address: SocketAddr, prompt: &[u32], n: usize) -> Result<Timing> {
     let body = json!({
         "prompt": prompt,
         "max_tokens": n,

@@ -89,7 +89,7 @@ fn whole(head: &ReplyHead, answer: &Answer) -> Value {
         .map(|(i, one)| choice(i, &one.text, one.logprobs.as_deref(), Some(one.reason)))
         .collect();
     let mut whole = body(head, &choices.into());
-    whole["usage"] = openai::usage(answer.totals.usage);
+    whole["usage"] = openai::usage(&answer.totals);
     whole["timings"] = openai::timings(&answer.totals);
     whole
 }

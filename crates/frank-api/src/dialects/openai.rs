@@ -9,7 +9,7 @@ mod sampling;
 use serde_json::{Value, json};
 
 use crate::error::{ApiError, ErrorKind};
-use crate::event::{FinishReason, Totals, Usage};
+use crate::event::{FinishReason, Totals};
 use crate::fields::{Fields, wrong_type};
 use crate::reply::Frame;
 use crate::request::{AnswerOptions, Delivery};
@@ -164,12 +164,20 @@ pub(super) fn finish_reason(reason: FinishReason) -> &'static str {
     }
 }
 
-pub(super) fn usage(usage: Usage) -> Value {
+/// The tokens of an answer, and beside them how long they took.
+pub(super) fn usage(totals: &Totals) -> Value {
+    let Totals { usage, timings } = totals;
     json!({
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "timings": {
+            "cached_prefix_tokens": usage.cached_tokens,
+            "prefilled_tokens": usage.prompt_tokens.saturating_sub(usage.cached_tokens),
+            "prefill_ms": timings.prompt_ms,
+            "decode_ms": timings.completion_ms,
+        },
     })
 }
 
@@ -231,7 +239,7 @@ pub(super) fn last_frames(
 ) -> Vec<Frame> {
     let Some(totals) = totals else { return vec![Frame::json(&last)] };
     let usage_chunk = usage_chunk.map(|mut chunk| {
-        chunk["usage"] = usage(totals.usage);
+        chunk["usage"] = usage(&totals);
         chunk
     });
     let mut chunks: Vec<Value> = std::iter::once(last).chain(usage_chunk).collect();

@@ -139,7 +139,7 @@ fn whole(head: &ReplyHead, answer: &Answer) -> Value {
         "model": head.model,
         "system_fingerprint": SYSTEM_FINGERPRINT,
         "choices": choices,
-        "usage": openai::usage(answer.totals.usage),
+        "usage": openai::usage(&answer.totals),
         "timings": openai::timings(&answer.totals),
     })
 }

@@ -1,6 +1,6 @@
 //! The rows of a step, copied out of the scheduler, so that it is free for others while the model computes.
 
-use frank_models::{Batch, Model};
+use frank_models::{Batch, Model, StepError};
 
 use crate::scheduler::{Running, StepRows};
 
@@ -31,7 +31,14 @@ impl SequenceRows {
 }
 
 /// Runs `sequences` through the model. Writes a row of logits for each that samples, in order.
-pub(super) fn forward(model: &mut dyn Model, sequences: &[SequenceRows], logits: &mut [f32]) {
+///
+/// # Errors
+/// As [`Model::forward`].
+pub(super) fn forward(
+    model: &mut dyn Model,
+    sequences: &[SequenceRows],
+    logits: &mut [f32],
+) -> Result<(), StepError> {
     let token_ids: Vec<u32> = sequences.iter().flat_map(|s| &s.token_ids).copied().collect();
     let positions: Vec<u32> = sequences.iter().flat_map(SequenceRows::positions).collect();
     let (mut of_rows, mut output_rows) = (Vec::new(), Vec::new());
@@ -52,5 +59,5 @@ pub(super) fn forward(model: &mut dyn Model, sequences: &[SequenceRows], logits:
         output_rows: &output_rows,
     };
     let n_logits = output_rows.len() * model.n_vocab();
-    model.forward(&batch, &mut logits[..n_logits]);
+    model.forward(&batch, &mut logits[..n_logits])
 }

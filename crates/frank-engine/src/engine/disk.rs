@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use frank_models::Model;
 
-use super::step_loop::guarded;
+use super::compute::guarded;
 use super::{Shared, State};
 use crate::disk_cache::{DiskCache, DiskWorker, EntryKey, Load};
 use crate::scheduler::RequestId;

@@ -1,22 +1,21 @@
 //! The thread that owns the model: asks the scheduler what to compute, computes it, draws tokens, tells who listens.
-//!
-//! A step that panics is run again one sequence at a time. Those that panic alone end; the others go on with the same
-//! tokens, since a row does not depend on its batch mates and each writes to blocks of its own.
+//! While nobody waits it lets the model do ahead what it can, in pieces so short that nobody waits for one.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use frank_models::Model;
-use frank_telemetry::{Metrics, TierLabels};
+use frank_telemetry::Metrics;
 
 use super::Shared;
-use super::batch::{SequenceRows, forward};
+use super::batch::SequenceRows;
+use super::compute::{Computed, compute, guarded};
+use super::counted::{Counted, Prefixes};
 use super::disk::Disk;
 use crate::disk_cache::DiskCache;
 use crate::request::EngineEvent;
-use crate::scheduler::{Action, RequestId, RowsOutcome, Running, Scheduler, StepRows, Totals};
+use crate::scheduler::{Action, RequestId, RowsOutcome, Running, StepRows};
 use crate::sequence::{Outcome, Sequence};
 
 /// What the engine thread owns.
@@ -34,6 +33,16 @@ pub(super) struct StepLoop {
     disk: Option<Disk>,
     /// Whether all that runs waits for the disk.
     waits_for_disk: bool,
+    /// Whether the model may have something to do ahead.
+    has_idle_work: bool,
+}
+
+/// What the loop does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Turn {
+    Step,
+    Idle,
+    End,
 }
 
 /// What a step is made of.
@@ -51,8 +60,7 @@ impl StepLoop {
     ) -> Self {
         let disk = disk.map(|cache| Disk::start(cache, Arc::clone(&shared), model.as_ref()));
         let logits = vec![0.0; shared.options.n_parallel * model.n_vocab()];
-        tell_tiers(model.as_ref(), &metrics);
-        Self {
+        let mut step_loop = Self {
             shared,
             model,
             metrics,
@@ -62,25 +70,19 @@ impl StepLoop {
             counted: Counted::default(),
             disk,
             waits_for_disk: false,
-        }
+            has_idle_work: true,
+        };
+        step_loop.tell_experts();
+        step_loop.shared.lock().note_usage(step_loop.model.as_ref());
+        step_loop
     }
 
     pub(super) fn run(mut self) {
-        while self.wait_for_work() {
-            let started = Instant::now();
-            if let Some(disk) = &self.disk {
-                disk.exchange(self.model.as_mut());
-            }
-            let Prepared { actions, rows } = self.prepare();
-            self.act(&actions);
-            if rows.is_empty() {
-                continue;
-            }
-            let ended = self.step(&rows);
-            self.metrics.step_seconds.observe(started.elapsed().as_secs_f64());
-            // After the counts say that the places are free: who has seen an answer end may count on its place.
-            for (sequence, event) in ended {
-                sequence.send(event);
+        loop {
+            match self.wait_for_work() {
+                Turn::Step => self.turn(),
+                Turn::Idle => self.idle(),
+                Turn::End => break,
             }
         }
         if let Some(disk) = self.disk.take() {
@@ -88,16 +90,56 @@ impl StepLoop {
         }
     }
 
-    /// Waits while there is nothing to do; false when there will be nothing more.
-    fn wait_for_work(&self) -> bool {
+    /// A step, if anything can be computed.
+    fn turn(&mut self) {
+        let started = Instant::now();
+        if let Some(disk) = &self.disk {
+            disk.exchange(self.model.as_mut());
+        }
+        let Prepared { actions, rows } = self.prepare();
+        self.act(&actions);
+        if rows.is_empty() {
+            return;
+        }
+        let ended = self.step(&rows);
+        self.has_idle_work = true;
+        self.metrics.step_seconds.observe(started.elapsed().as_secs_f64());
+        // After the counts say that the places are free: who has seen an answer end may count on its place.
+        for (sequence, event) in ended {
+            sequence.send(event);
+        }
+    }
+
+    /// A piece of what can be done ahead. No lock is held, so a request that comes waits for the rest of the piece only.
+    fn idle(&mut self) {
+        let more = guarded("work ahead", || self.model.idle());
+        self.has_idle_work = more.unwrap_or_else(|reason| {
+            tracing::error!(reason, "no more is done ahead");
+            false
+        });
+        self.tell_experts();
+    }
+
+    /// Tells metrics and callers what the expert store has done.
+    fn tell_experts(&mut self) {
+        let Some(experts) = self.model.expert_statistics() else { return };
+        self.shared.lock().experts = Some(experts);
+        self.counted.count_experts(experts, &self.metrics);
+    }
+
+    /// Waits while there is nothing to do.
+    fn wait_for_work(&self) -> Turn {
         let mut state = self.shared.lock();
         while !std::mem::take(&mut state.has_news) && (state.is_idle() || self.waits_for_disk) {
             if state.is_idle() && !state.accepts {
-                return false;
+                return Turn::End;
+            }
+            if state.is_idle() && self.has_idle_work {
+                return Turn::Idle;
             }
             state = self.shared.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        true
+        Turn::Step
     }
 
     /// Drops who has left, gives places to who waits, and chooses the rows of the next step.
@@ -105,6 +147,7 @@ impl StepLoop {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.lock();
         state.drop_cancelled();
+        let n_before = self.sequences.len();
         self.sequences.retain(|&id, sequence| {
             let is_cancelled = sequence.is_cancelled();
             if is_cancelled {
@@ -113,6 +156,9 @@ impl StepLoop {
             }
             !is_cancelled
         });
+        if self.sequences.len() < n_before {
+            state.note_usage(self.model.as_ref());
+        }
         for id in state.scheduler.admit() {
             let waiting = state.waiting.remove(&id).expect("a request that is queued waits");
             self.sequences.insert(id, Sequence::new(waiting, rand::random()));
@@ -139,9 +185,12 @@ impl StepLoop {
                 sequence.send(EngineEvent::Started { cached_tokens: rows.n_cached });
             }
         }
-        self.compute(rows);
+        let model = self.model.as_mut();
+        let computed = compute(model, rows, &mut self.logits, &mut self.failures);
         let results = self.draw(rows);
-        self.complete(rows, results)
+        // Before the step is told of: who has seen its tokens may look at the counts.
+        self.tell_experts();
+        self.complete(rows, results, computed)
     }
 
     /// Does to the model's blocks what the scheduler wants.
@@ -149,34 +198,6 @@ impl StepLoop {
         for &Action::Copy { id, group, from, to } in actions {
             if let Err(reason) = guarded("a copy", || self.model.copy_block(group, from, to)) {
                 self.failures.insert(id, reason);
-            }
-        }
-    }
-
-    /// Computes the rows of all sequences that have not failed. The logits of the `n`th one that samples are the `n`th
-    /// row of `self.logits`.
-    fn compute(&mut self, rows: &[SequenceRows]) {
-        let model = self.model.as_mut();
-        let mut logits = self.logits.as_mut_slice();
-        if self.failures.is_empty() {
-            match guarded("a step", || forward(model, rows, logits)) {
-                Ok(()) => return,
-                Err(reason) if rows.len() == 1 => {
-                    self.failures.insert(rows[0].rows.id, reason);
-                }
-                Err(_) => {}
-            }
-        }
-        for sequence in rows {
-            let n_logits = model.n_vocab() * usize::from(sequence.rows.samples);
-            let (own, others) = logits.split_at_mut(n_logits);
-            logits = others;
-            if self.failures.contains_key(&sequence.rows.id) {
-                continue;
-            }
-            let alone = std::slice::from_ref(sequence);
-            if let Err(reason) = guarded("a step", || forward(model, alone, own)) {
-                self.failures.insert(sequence.rows.id, reason);
             }
         }
     }
@@ -204,6 +225,7 @@ impl StepLoop {
         &mut self,
         rows: &[SequenceRows],
         results: Vec<RowsResult>,
+        computed: Computed,
     ) -> Vec<(Sequence, EngineEvent)> {
         let rows: Vec<_> = rows.iter().map(|sequence| sequence.rows).collect();
         let outcomes: Vec<_> = results.iter().map(|(outcome, _)| *outcome).collect();
@@ -212,10 +234,14 @@ impl StepLoop {
         state.last_progress = Instant::now();
         // The pages of this step are to be stored, whether or not another step follows.
         state.has_news |= self.disk.is_some();
+        state.note_computed(computed);
+        if results.iter().any(|(_, event)| event.is_some()) {
+            state.note_usage(self.model.as_ref());
+        }
         state.note_counts();
-        let counted = Counted::of(&state.scheduler, self.model.as_ref());
+        let prefixes = Prefixes::of(&state.scheduler);
         drop(state);
-        self.counted.count_up_to(counted, &self.metrics);
+        self.counted.count_prefixes(prefixes, &self.metrics);
         let events = results.into_iter().map(|(_, event)| event);
         let last = |(rows, event): (StepRows, Option<EngineEvent>)| {
             event.and_then(|event| Some((self.sequences.remove(&rows.id)?, event)))
@@ -232,53 +258,6 @@ impl Drop for StepLoop {
     }
 }
 
-/// Says where the routed experts of a model are. A model without any has no such series.
-fn tell_tiers(model: &dyn Model, metrics: &Metrics) {
-    let Some(store) = model.expert_statistics() else { return };
-    let tiers = [("resident", store.n_primary + store.n_secondary), ("streamed", store.n_streamed)];
-    for (tier, n_experts) in tiers {
-        let gauge = metrics.experts.get_or_create(&TierLabels { tier });
-        gauge.set(i64::try_from(n_experts).unwrap_or(i64::MAX));
-    }
-}
-
-/// What the prefix cache and the expert store have done since the start.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    n_looked_up: u64,
-    n_found: u64,
-    n_evicted: u64,
-    expert_hits: u64,
-    expert_misses: u64,
-    expert_bytes_read: u64,
-}
-
-impl Counted {
-    fn of(scheduler: &Scheduler, model: &dyn Model) -> Self {
-        let Totals { n_looked_up, n_found, .. } = scheduler.totals();
-        let store = model.expert_statistics().unwrap_or_default();
-        Self {
-            n_looked_up,
-            n_found,
-            n_evicted: scheduler.kv().pages.n_evicted(),
-            expert_hits: store.hits,
-            expert_misses: store.misses,
-            expert_bytes_read: store.bytes_read,
-        }
-    }
-
-    /// Adds to `metrics` what has come since the last time.
-    fn count_up_to(&mut self, now: Self, metrics: &Metrics) {
-        metrics.prefix_cache_lookup_tokens.inc_by(now.n_looked_up - self.n_looked_up);
-        metrics.prefix_cache_hit_tokens.inc_by(now.n_found - self.n_found);
-        metrics.prefix_cache_evictions.inc_by(now.n_evicted - self.n_evicted);
-        metrics.expert_hits.inc_by(now.expert_hits - self.expert_hits);
-        metrics.expert_misses.inc_by(now.expert_misses - self.expert_misses);
-        metrics.expert_read.inc_by(now.expert_bytes_read - self.expert_bytes_read);
-        *self = now;
-    }
-}
-
 /// What became of the rows of a request, and its last event if they are its last rows.
 type RowsResult = (RowsOutcome, Option<EngineEvent>);
 
@@ -289,13 +268,4 @@ fn draw(sequence: &mut Sequence, logits: &mut [f32]) -> RowsResult {
         Ok(Outcome::Ended(event)) => (RowsOutcome::Ended, Some(event)),
         Err(reason) => (RowsOutcome::Ended, Some(EngineEvent::Failed(reason))),
     }
-}
-
-/// Runs `work`; a panic in it becomes an error.
-pub(super) fn guarded<T>(what: &str, work: impl FnOnce() -> T) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-        format!("{what} failed: {text}")
-    })
 }

@@ -92,6 +92,10 @@ impl Subject {
             kv_types,
             experts: ExpertTiers::resident(needs.layers, needs.experts),
             router_bias: None,
+            io: None,
+            prefetch: true,
+            faults: frank_os::Faults::default(),
+            usage: None,
         };
         let model = (family.load)(&file, &options).expect("the model loads");
         let n_vocab = model.n_vocab();
@@ -122,9 +126,8 @@ impl Subject {
         let mut others = submit_others(0..n_before);
         let generation = self.submit(prompt, N_ANSWER, scope);
         others.extend(submit_others(n_before..n_others));
-        let answer = Answer::of(generation);
-        others.into_iter().for_each(|other| drop(Answer::of(other)));
-        answer
+        // Whoever is still there then is left.
+        Answer::of(generation)
     }
 
     fn submit(

@@ -2,6 +2,8 @@
 
 mod disk_cache;
 mod exactness;
+mod experts;
+mod failing_reads;
 mod panics;
 mod prefix_cache;
 mod requests;

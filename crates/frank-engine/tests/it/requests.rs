@@ -4,7 +4,7 @@ use frank_engine::{
     Engine, EngineEvent, EngineOptions, FinishReason, Generation, Health, Request, SamplingParams,
     SubmitError, Token, Usage,
 };
-use frank_models::{Batch, KvGroup, Model};
+use frank_models::{Batch, KvGroup, Model, StepError};
 use frank_telemetry::Metrics;
 
 use crate::script::{N_VOCAB, POISON, Script, group, wait_until};
@@ -288,8 +288,9 @@ impl Model for Broken {
         &[KvGroup { window: None, n_blocks: 8, block_bytes: 0 }]
     }
 
-    fn forward(&mut self, _: &Batch<'_>, _: &mut [f32]) {
+    fn forward(&mut self, _: &Batch<'_>, _: &mut [f32]) -> Result<(), StepError> {
         self.0 = true;
+        Ok(())
     }
 
     fn copy_block(&mut self, _: usize, _: u32, _: u32) {}

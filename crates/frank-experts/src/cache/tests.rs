@@ -71,27 +71,27 @@ fn cache(slots_per_layer: usize) -> SlotCache {
     SlotCache::new(&[(N_EXPERTS, N_EXPERTS); N_LAYERS], slots_per_layer * N_LAYERS)
 }
 
-/// A visit in waves, as the store makes it; gives the hits, and checks that no wave loses what it uses.
+/// A visit in waves, as the store makes it; gives the hits, and checks that no slot is lent twice at a time.
 fn visit(cache: &mut SlotCache, layer: usize, wanted: &[u32]) -> usize {
     cache.begin_visit(layer);
-    let (mut wave, mut missing) = (Vec::new(), Vec::new());
+    let (mut lent, mut missing) = (Vec::new(), Vec::new());
     for &expert in wanted {
         match cache.find(layer, expert) {
-            Some(slot) => wave.push(slot),
+            Some(slot) => lent.push(slot),
             None => missing.push(expert),
         }
     }
-    let n_hits = wave.len();
-    let (mut room, later_room) = SlotCache::rooms(cache.reach(layer), n_hits);
-    let mut missing = &missing[..];
-    while !missing.is_empty() {
-        let (now, later) = missing.split_at(room.min(missing.len()));
-        wave.extend(now.iter().map(|&expert| cache.claim(layer, expert).slot));
-        wave.sort_unstable();
-        assert!(wave.windows(2).all(|pair| pair[0] != pair[1]), "a slot serves two experts");
-        cache.end_wave();
-        wave.clear();
-        (missing, room) = (later, later_room);
+    let n_hits = lent.len();
+    let mut missing = missing.into_iter().peekable();
+    while !lent.is_empty() || missing.peek().is_some() {
+        while cache.may_claim(layer) {
+            let Some(expert) = missing.next() else { break };
+            lent.push(cache.claim(layer, expert).slot);
+        }
+        lent.sort_unstable();
+        assert!(lent.windows(2).all(|pair| pair[0] != pair[1]), "a slot serves two experts");
+        assert!(!lent.is_empty(), "a visit gets on");
+        lent.drain(..).for_each(|slot| cache.give_back(slot));
     }
     n_hits
 }

@@ -3,10 +3,14 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use frank_experts::{ExpertPart, ExpertTable, FilePlace, LayerExperts};
+use frank_experts::{
+    ExpertPart, ExpertStore, ExpertTable, FilePlace, LayerExperts, ResidentExpert, StoreError,
+    StoreOptions, Visit,
+};
 use frank_gguf::type_id;
-use frank_kernels::{MatrixShape, WeightType};
-use frank_os::DataFile;
+use frank_kernels::{MatrixShape, Pool, WeightType};
+use frank_os::{DataFile, Faults};
+use frank_plan::Tier;
 use tempfile::TempDir;
 
 /// Matrices of an expert: `(type, n_in, n_out)`.
@@ -18,6 +22,50 @@ pub(crate) const MIXED: Parts =
 
 /// A type that has no kernel stays as in the file.
 pub(crate) const SMALL: Parts = &[(type_id::Q8_0, 32, 2), (type_id::IQ2_XXS, 256, 3)];
+
+/// Longer than the least staging, with a last group of rows that is not full.
+pub(crate) const LONG: Parts =
+    &[(type_id::Q4_0, 2048, 1000), (type_id::Q8_0, 2048, 200), (type_id::F32, 512, 500)];
+
+/// Options of a store in which nothing fails and nothing runs ahead.
+pub(crate) fn options(tiers: Vec<Tier>, cache_slots: usize) -> StoreOptions {
+    StoreOptions {
+        tiers,
+        cache_slots,
+        n_threads: 1,
+        io: None,
+        prefetch: false,
+        faults: Faults::default(),
+        usage: None,
+        n_used: 2,
+    }
+}
+
+/// A visit that hands each wave to a closure.
+pub(crate) struct Waves<F> {
+    pub(crate) pool: Pool,
+    pub(crate) compute: F,
+}
+
+impl<F: FnMut(&[ResidentExpert<'_>])> Visit for Waves<F> {
+    fn pool(&mut self) -> &mut Pool {
+        &mut self.pool
+    }
+
+    fn compute(&mut self, experts: &[ResidentExpert<'_>]) {
+        (self.compute)(experts);
+    }
+}
+
+/// Visits a layer without a prediction.
+pub(crate) fn visit(
+    store: &mut ExpertStore,
+    layer: usize,
+    wanted: &[u32],
+    compute: impl FnMut(&[ResidentExpert<'_>]),
+) -> Result<(), StoreError> {
+    store.visit(layer, wanted, None, &mut Waves { pool: Pool::new(1), compute })
+}
 
 /// Files full of bytes, and the table of the experts in them.
 pub(crate) struct Made {

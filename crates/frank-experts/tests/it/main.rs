@@ -1,5 +1,6 @@
 //! What the expert store gives, from files on disk.
 
+mod ahead;
 mod made;
 mod memory;
 mod read_errors;

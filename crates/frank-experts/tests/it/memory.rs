@@ -1,11 +1,11 @@
 //! The store holds what it says, from the start and for good.
 
 use allocation_counter::measure;
-use frank_experts::{ExpertStore, StoreOptions, staging_bytes};
+use frank_experts::{ExpertStore, ResidentExpert, staging_bytes};
 use frank_os::AnonBuffer;
 use frank_plan::Tier;
 
-use crate::made::{MIXED, Made};
+use crate::made::{MIXED, Made, Waves, options, visit};
 
 const N_EXPERTS: usize = 1000;
 
@@ -15,7 +15,7 @@ fn open(n_primary: usize, n_secondary: usize, cache_slots: usize) -> (Made, Expe
     let mut tiers = vec![Tier::Primary; n_primary];
     tiers.resize(n_primary + n_secondary, Tier::Secondary(1));
     tiers.resize(N_EXPERTS, Tier::Stream);
-    let options = StoreOptions { tiers, cache_slots, n_threads: 1 };
+    let options = options(tiers, cache_slots);
     let store = ExpertStore::open(made.table.clone(), made.files(), &options)
         .expect("the table fits the file");
     (made, store)
@@ -25,7 +25,7 @@ fn check(n_primary: usize, n_secondary: usize, cache_slots: usize, n_slots: usiz
     let (made, store) = open(n_primary, n_secondary, cache_slots);
     let slot_bytes = made.table.layers[0].slot_bytes();
     let part = |n_experts: usize| AnonBuffer::occupied((n_experts * slot_bytes) as u64);
-    let staging = if n_slots > 0 { staging_bytes(made.table.row_bytes_max(), 1) } else { 0 };
+    let staging = if n_slots > 0 { staging_bytes(made.table.layers[0].file_bytes(), 2) } else { 0 };
     let expected = part(n_primary) + part(n_secondary) + part(n_slots) + staging;
     assert_eq!(store.occupied(), expected, "{n_primary}, {n_secondary}, {cache_slots} slots");
 }
@@ -43,26 +43,44 @@ fn memory_is_the_residents_the_slots_and_the_staging() {
 fn traffic_leaves_nothing_behind() {
     let (made, mut store) = open(300, 200, 40);
     let all: Vec<u32> = (0..N_EXPERTS as u32).collect();
-    let before = store.occupied();
-    let mut n_bytes = 0;
-    let counts = measure(|| {
+    let (before, mut n_bytes) = (store.occupied(), 0);
+    let mut round = || {
         for wanted in all.chunks(100).chain([&all[..], &all[450..460]]) {
-            store
-                .visit(0, wanted, &mut |wave| {
-                    n_bytes += wave.iter().map(|e| e.bytes.len()).sum::<usize>()
-                })
-                .unwrap();
+            let count = |wave: &[ResidentExpert<'_>]| {
+                n_bytes += wave.iter().map(|e| e.bytes.len()).sum::<usize>();
+            };
+            visit(&mut store, 0, wanted, count).unwrap();
         }
-    });
-    assert_eq!(n_bytes, 2010 * made.table.layers[0].slot_bytes());
-    assert_eq!((counts.bytes_current, store.occupied()), (0, before));
+    };
+    // The books grow to what the largest visit needs, once.
+    round();
+    let counts = measure(round);
+    assert_eq!(n_bytes, 2 * 2010 * made.table.layers[0].slot_bytes());
+    assert_eq!(counts.bytes_current, 0);
+    assert_eq!(store.occupied(), before);
+    let resident = frank_os::process_memory().unwrap().rss;
+    for _ in 0..5 {
+        all.chunks(100).for_each(|wanted| visit(&mut store, 0, wanted, |_| {}).unwrap());
+    }
+    let grown = frank_os::process_memory().unwrap().rss.saturating_sub(resident);
+    assert!(grown <= 1 << 20, "{grown} bytes that no counter of the heap sees");
 }
 
 #[test]
-fn staging_is_bounded_whatever_is_asked_for() {
+fn a_hit_takes_no_memory() {
+    let (_made, mut store) = open(10, 0, 40);
+    let wanted = [3, 5, 20, 30, 40];
+    let mut waves =
+        Waves { pool: frank_kernels::Pool::new(1), compute: |_: &[ResidentExpert<'_>]| {} };
+    store.visit(0, &wanted, None, &mut waves).unwrap();
+    let counts = measure(|| store.visit(0, &wanted, None, &mut waves).unwrap());
+    assert_eq!((counts.count_total, store.statistics().hits), (0, 3));
+}
+
+#[test]
+fn staging_holds_two_tokens_within_bounds() {
     assert_eq!(staging_bytes(0, 0), 2 << 20);
-    assert_eq!(staging_bytes(0, 4), 4 << 20);
-    assert_eq!(staging_bytes(3 << 20, 2), 6 << 20);
-    assert_eq!(staging_bytes(1, usize::MAX), 4 << 20);
-    assert_eq!(staging_bytes(u64::MAX, usize::MAX), u64::MAX - u64::MAX % (2 << 20));
+    assert_eq!(staging_bytes(2_650_000, 8), 42 << 20);
+    assert_eq!(staging_bytes(100 << 20, 8), 128 << 20);
+    assert_eq!(staging_bytes(u64::MAX, u64::MAX), 128 << 20);
 }

@@ -5,7 +5,7 @@ use frank_gguf::type_id;
 use frank_kernels::{MatrixShape, WeightType};
 use frank_plan::Tier;
 
-use crate::made::{MIXED, Made, SMALL};
+use crate::made::{MIXED, Made, SMALL, options};
 
 const N_LAYERS: usize = 3;
 const N_EXPERTS: usize = 4;
@@ -15,7 +15,7 @@ fn refusal(breaking: impl FnOnce(&mut ExpertTable, &mut StoreOptions)) -> String
     let made = Made::new(N_LAYERS, &[(0, 4, MIXED), (2, 3, SMALL)], 1);
     let mut table = made.table.clone();
     let tiers = vec![Tier::Stream; N_LAYERS * N_EXPERTS];
-    let mut options = StoreOptions { tiers, cache_slots: 2, n_threads: 1 };
+    let mut options = options(tiers, 2);
     ExpertStore::open(table.clone(), made.files(), &options).expect("the table is whole");
     breaking(&mut table, &mut options);
     ExpertStore::open(table, made.files(), &options).expect_err("a broken table").to_string()
@@ -89,4 +89,24 @@ fn tiers_of_another_model_are_refused() {
 fn streaming_without_slots_is_refused() {
     let message = refusal(|_, options| options.cache_slots = 0);
     assert_eq!(message, "7 experts are streamed through no slots");
+}
+
+#[test]
+fn counts_of_another_model_are_refused() {
+    let message = refusal(|_, options| options.usage = Some(vec![1; 11]));
+    assert_eq!(message, "11 counts of use for 12 experts");
+}
+
+#[test]
+fn rows_that_no_read_can_hold_are_refused() {
+    // A row of 4 MiB, in a staging of 2.
+    let made = Made::new(1, &[(0, 1, &[(type_id::F32, 1 << 20, 1)])], 1);
+    let options = options(vec![Tier::Stream; 1], 1);
+    let opened =
+        ExpertStore::open_with_staging(made.table.clone(), made.files(), &options, 2 << 20);
+    let message = opened.expect_err("a row too long").to_string();
+    assert_eq!(
+        message,
+        "part 0 of the experts of layer 0 has rows of 4194304 bytes, 2097152 bytes are read at most"
+    );
 }

@@ -1,6 +1,7 @@
 //! Behaviour of the GGUF reader at its border: bytes in, header or named refusal out.
 
 mod broken;
+mod encode;
 mod header;
 mod malformed;
 mod mutation;

@@ -7,3 +7,4 @@ mod fetching;
 mod interruption;
 mod opening;
 mod refusals;
+mod rewriting;

@@ -130,12 +130,10 @@ impl HeadCache<'_> {
         out.fill(0.0);
         for i in blocks {
             let first = seen.start.max(i * KV_BLOCK);
-            let n_seen = seen.end.min((i + 1) * KV_BLOCK) - first;
+            let end = seen.end.min((i + 1) * KV_BLOCK);
             let KvLayer { v, v_type, .. } = self.kv;
             let v = self.head_block(v, v_type, self.shape.value_dim, span_first / KV_BLOCK + i);
-            let row_bytes = self.shape.value_dim * v_type.value_bytes();
-            let v = &v[(first - i * KV_BLOCK) * row_bytes..][..n_seen * row_bytes];
-            add_values(self.isa, v_type, v, weights, first, out);
+            add_values(self.isa, v_type, v, weights, first..end, out);
         }
         span
     }
@@ -148,7 +146,7 @@ impl HeadCache<'_> {
         dim: usize,
         index: usize,
     ) -> &'b [u8] {
-        let head_bytes = KV_BLOCK * dim * kv_type.value_bytes();
+        let head_bytes = kv_type.bytes(KV_BLOCK * dim);
         let head = self.table[index] as usize * self.shape.n_head_kv + self.head_kv;
         &bytes[head * head_bytes..][..head_bytes]
     }

@@ -2,13 +2,17 @@
 
 use super::*;
 use crate::kv::{KvLayerMut, KvType, store_kv};
+use frank_gguf::quant::quant_type;
+use frank_gguf::type_id;
 use half::f16;
 use proptest::prelude::*;
 
 /// A sequence whose keys and values are a function of position, head and component.
 struct Sequence {
     shape: AttentionShape,
+    /// Of keys.
     kv_type: KvType,
+    v_type: KvType,
     n_positions: usize,
     sinks: Option<Vec<f32>>,
 }
@@ -40,9 +44,15 @@ impl Sequence {
                 soft_cap: None,
             },
             kv_type,
+            v_type: kv_type,
             n_positions,
             sinks: None,
         }
+    }
+
+    fn with_v_type(mut self, v_type: KvType) -> Self {
+        self.v_type = v_type;
+        self
     }
 
     fn with_value_dim(mut self, value_dim: usize) -> Self {
@@ -88,10 +98,12 @@ impl Sequence {
         let held = &table[first / KV_BLOCK..];
         let n_blocks = *held.iter().max().expect("a block") as usize + 1;
         let AttentionShape { n_head, n_head_kv, head_dim, value_dim, .. } = self.shape;
-        let words =
-            |dim: usize| n_blocks * KV_BLOCK * n_head_kv * dim * self.kv_type.value_bytes() / 4;
-        let (mut k, mut v) = (vec![f32::NAN; words(head_dim)], vec![f32::NAN; words(value_dim)]);
-        let (k_type, v_type) = (self.kv_type, self.kv_type);
+        let words = |kv_type: KvType, dim| kv_type.bytes(n_blocks * KV_BLOCK * n_head_kv * dim) / 4;
+        let (k_type, v_type) = (self.kv_type, self.v_type);
+        // NaN as a float of either size, and as the scale of a tile.
+        let unwritten = f32::from_bits(0x7fff_7fff);
+        let mut k = vec![unwritten; words(k_type, head_dim)];
+        let mut v = vec![unwritten; words(v_type, value_dim)];
         let (k_bytes, v_bytes) =
             (bytemuck::cast_slice_mut(&mut k), bytemuck::cast_slice_mut(&mut v));
         let mut kv = KvLayerMut { k: k_bytes, v: v_bytes, k_type, v_type };
@@ -115,18 +127,17 @@ impl Sequence {
 
     /// The textbook formula in f64, over values rounded as the cache rounds them.
     fn exact(&self, position: usize) -> Vec<f64> {
-        let round =
-            |x: f32| if self.kv_type == KvType::F16 { f16::from_f32(x).to_f32() } else { x };
         let AttentionShape { n_head, n_head_kv, head_dim, value_dim, scale, .. } = self.shape;
         let q = self.q(position);
-        let (keys, values): (Vec<_>, Vec<_>) =
-            (0..=position).map(|p| (self.k(p), self.v(p))).unzip();
+        let (keys, values): (Vec<_>, Vec<_>) = (0..=position)
+            .map(|p| (round(self.kv_type, self.k(p)), round(self.v_type, self.v(p))))
+            .unzip();
         let mut out = Vec::new();
         for (head, q) in q.chunks(head_dim).enumerate() {
             let head_kv = head / (n_head / n_head_kv);
             let dot = |k: &Vec<f32>| {
                 let k = &k[head_kv * head_dim..][..head_dim];
-                q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(round(*k))).sum::<f64>()
+                q.iter().zip(k).map(|(q, k)| f64::from(*q) * f64::from(*k)).sum::<f64>()
             };
             let score = |k: &Vec<f32>| {
                 let score = dot(k) * f64::from(scale);
@@ -139,12 +150,27 @@ impl Sequence {
             let sink = self.sinks.as_ref().map_or(0.0, |sinks| f64::from(sinks[head]).exp());
             let sum = sink + weights.iter().sum::<f64>();
             for d in head_kv * value_dim..(head_kv + 1) * value_dim {
-                let weighed = weights.iter().zip(&values).map(|(w, v)| w * f64::from(round(v[d])));
+                let weighed = weights.iter().zip(&values).map(|(w, v)| w * f64::from(v[d]));
                 out.push(weighed.sum::<f64>() / sum);
             }
         }
         out
     }
+}
+
+/// Values as a file of the type would give them back.
+fn round(kv_type: KvType, values: Vec<f32>) -> Vec<f32> {
+    let type_id = match kv_type {
+        KvType::F32 => return values,
+        KvType::F16 => return values.into_iter().map(|x| f16::from_f32(x).to_f32()).collect(),
+        KvType::Q8_0 => type_id::Q8_0,
+        KvType::Q4_0 => type_id::Q4_0,
+    };
+    let quant = quant_type(type_id).expect("a known type");
+    let (mut bytes, mut rounded) = (Vec::new(), vec![0.0; values.len()]);
+    (quant.quantize.expect("it can be written"))(&values, &mut bytes);
+    (quant.dequantize)(&bytes, &mut rounded);
+    rounded
 }
 
 fn table(n_positions: usize) -> Vec<u32> {
@@ -162,6 +188,42 @@ fn attention_is_the_softmax_of_the_textbook_within_rounding() {
         let exact = [sequence.exact(0), sequence.exact(n - 1)].concat();
         for (got, exact) in out.iter().zip(exact) {
             assert!((f64::from(*got) - exact).abs() < 2e-6, "{got} for {exact} at {n} positions");
+        }
+    }
+}
+
+#[test]
+fn each_pair_of_types_agrees_with_the_textbook_over_values_that_are_rounded_as_in_files() {
+    for (k_type, v_type) in pairs() {
+        for (head_dim, value_dim, n) in [(32, 96, 1), (64, 64, 300), (160, 32, 45)] {
+            let sequence = Sequence::new(6, 2, head_dim, k_type, n)
+                .with_value_dim(value_dim)
+                .with_v_type(v_type);
+            let last = u32::try_from(n - 1).expect("small");
+            let out = sequence.run(isa(), 2, &table(n), &[last]);
+            for (got, exact) in out.iter().zip(sequence.exact(n - 1)) {
+                assert!(
+                    (f64::from(*got) - exact).abs() < 5e-6,
+                    "{got} for {exact}, {k_type:?} {v_type:?}, {n} positions"
+                );
+            }
+        }
+    }
+}
+
+/// All types of keys with all of values.
+fn pairs() -> impl Iterator<Item = (KvType, KvType)> {
+    KvType::ALL.into_iter().flat_map(|k| KvType::ALL.map(|v| (k, v)))
+}
+
+#[test]
+fn instruction_sets_give_the_same_bits_for_each_pair_of_types_and_number_of_heads() {
+    for (k_type, v_type) in pairs() {
+        for (group, n) in (1..=9).zip([1, 31, 32, 33, 64, 70, 256, 257, 300]) {
+            let sequence = Sequence::new(group, 1, 64, k_type, n).with_value_dim(96);
+            let mut sequence = sequence.with_v_type(v_type);
+            sequence.shape.window = (group % 2 == 0).then_some(40);
+            check_same_bits(&sequence);
         }
     }
 }

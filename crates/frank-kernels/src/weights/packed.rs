@@ -1,6 +1,6 @@
 //! Geometry of interleaved quantized weights: where a block of a row lies in its group. Never what the bytes mean.
 
-use super::GROUP_ROWS;
+use super::{GROUP_ROWS, transpose};
 
 /// One block of a row, in the file and interleaved: the same bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +24,7 @@ pub(crate) enum Order {
     WordsFirst,
 }
 
-/// Bytes of a word: what one lane multiplies at once.
-pub(crate) const WORD: usize = 4;
+pub(crate) use super::transpose::WORD;
 
 impl PackedType {
     /// A type that starts with `scales` f16, the most frequent form.
@@ -59,6 +58,44 @@ impl PackedType {
     pub(crate) fn split<'a>(&self, group: &'a [u8], n_blocks: usize) -> (&'a [u8], &'a [u8]) {
         let (words, rest) = group.split_at(n_blocks * self.group_word_bytes());
         (words, &rest[..n_blocks * self.group_scale_bytes()])
+    }
+
+    /// Interleaves the 16 rows of a whole group, as they are in the file.
+    pub(crate) fn pack_group(&self, raw: &[u8], group: &mut [u8]) {
+        let row_bytes = raw.len() / GROUP_ROWS;
+        let block_bytes = self.raw_block_bytes();
+        let n_blocks = row_bytes / block_bytes;
+        let (words, rest) = group.split_at_mut(n_blocks * self.group_word_bytes());
+        let (scales, padding) = rest.split_at_mut(n_blocks * self.group_scale_bytes());
+        padding.fill(0);
+        let (word_start, scale_start) = match self.order {
+            Order::ScalesFirst => (self.scales * self.scale_bytes, 0),
+            Order::WordsFirst => (0, self.words * WORD),
+        };
+        let words = words.chunks_exact_mut(self.group_word_bytes());
+        let scales = scales.chunks_exact_mut(self.group_scale_bytes());
+        for (block, (words, scales)) in words.zip(scales).enumerate() {
+            let start = block * block_bytes;
+            transpose::words(raw, row_bytes, start + word_start, words);
+            match self.scale_bytes {
+                1 => transpose::pieces::<1>(raw, row_bytes, start + scale_start, scales),
+                _ => transpose::pieces::<2>(raw, row_bytes, start + scale_start, scales),
+            }
+        }
+    }
+
+    /// Zeroes what belongs to no row in a group whose last rows, from `first_lane`, are not there.
+    pub(crate) fn clear_lanes(&self, n_blocks: usize, first_lane: usize, group: &mut [u8]) {
+        let (words, rest) = group.split_at_mut(n_blocks * self.group_word_bytes());
+        let (scales, padding) = rest.split_at_mut(n_blocks * self.group_scale_bytes());
+        padding.fill(0);
+        let clear = |pieces: &mut [u8], piece_bytes: usize| {
+            for lanes in pieces.chunks_exact_mut(GROUP_ROWS * piece_bytes) {
+                lanes[first_lane * piece_bytes..].fill(0);
+            }
+        };
+        clear(words, WORD);
+        clear(scales, self.scale_bytes);
     }
 
     /// Interleaves one row, as it is in the file, into lane `lane` of `group`.
@@ -139,6 +176,9 @@ mod tests {
         for (lane, row) in rows.iter().enumerate() {
             packed.pack_row(row, lane, &mut group);
         }
+        let mut at_once = vec![0xff; group.len()];
+        packed.pack_group(&rows.concat(), &mut at_once);
+        assert_eq!(at_once, group, "a whole group");
         for (lane, row) in rows.iter().enumerate() {
             for (block, expected) in row.chunks(block_bytes).enumerate() {
                 let mut raw = vec![0; block_bytes];
@@ -155,5 +195,7 @@ mod tests {
         check(two_scales);
         check(PackedType { order: Order::WordsFirst, ..PackedType::with_f16s(256, 1, 52) });
         check(PackedType { scale_bytes: 1, ..PackedType::with_f16s(32, 1, 4) });
+        check(PackedType::with_f16s(256, 2, 35));
+        check(PackedType::with_f16s(32, 1, 5));
     }
 }

@@ -16,35 +16,30 @@
 use frank_kernels::{AttentionShape, RopePairs};
 
 use crate::arch::Arch;
-use crate::blocks::attention::Attend;
-use crate::blocks::embedding::Embedding;
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
 use crate::blocks::mla::{Mla, MlaShape};
 use crate::blocks::moe::MoeTensors;
 use crate::blocks::rope::RopeShape;
 use crate::blocks::routes::GroupScore;
-use crate::decoder::{self, Decoder, DecoderLayer, Step};
+use crate::decoder::pre_norm::{FFN_NORM, PreNorm};
+use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults, MoeShape};
 use crate::shape::{Shape, refuse_window};
-use crate::weights::{VectorId, WeightTable};
+use crate::weights::WeightTable;
 
-pub(super) const ARCH: Arch = decoder::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<DeepSeek2>();
 
 /// Components of a query or value head at most; published models have 256.
 const HEAD_DIM_MAX: usize = 1024;
 
-struct Layer {
-    attention_norm: VectorId,
-    attention: Mla,
-    mlp_norm: VectorId,
-    mlp: FeedForward,
-}
+struct DeepSeek2;
 
-impl DecoderLayer for Layer {
+impl Family for DeepSeek2 {
+    type Layer = PreNorm<Mla>;
+
     const ARCH: &'static str = "deepseek2";
 
     const MOE: Option<MoeDefaults> = Some(MoeDefaults {
@@ -66,7 +61,7 @@ impl DecoderLayer for Layer {
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError> {
+    ) -> Result<Decoder<Self::Layer>, ArchError> {
         refuse_window(keys, shape)?;
         refuse_scaled_scores(keys)?;
         let sizes = sizes(keys)?;
@@ -76,29 +71,12 @@ impl DecoderLayer for Layer {
         shape.attention.scale = score_scale(sizes.n_plain + sizes.n_rotary, score_factor);
         let router = Router::of(keys, &shape, table)?;
         shape.moe = shape.moe.map(|moe| MoeShape { gating: router.gating, ..moe });
-        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
-        let layers = (0..shape.n_layers)
-            .map(|i| place_layer(&shape, table, i, sizes, router.tensors))
-            .collect::<Result<_, _>>()?;
-        let head = Head::place(table, &embedding, &shape)?;
-        Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
-    }
-
-    fn attention(&self) -> &dyn Attend {
-        &self.attention
-    }
-
-    fn feed_forward(&self) -> &FeedForward {
-        &self.mlp
-    }
-
-    fn forward(&self, step: &mut Step<'_>) {
-        step.norm(self.attention_norm);
-        step.attend(&self.attention);
-        step.add();
-        step.norm(self.mlp_norm);
-        step.transform(&self.mlp);
-        step.add();
+        let shape = &shape;
+        Decoder::place(table, shape, vec![rope], |table, i| {
+            let attention = Mla::place(table, shape, sizes, i)?;
+            let feed_forward = FeedForward::place(table, shape, i, router.tensors)?;
+            PreNorm::place(table, shape, i, attention, (FFN_NORM, feed_forward))
+        })
     }
 }
 
@@ -197,22 +175,6 @@ impl Router {
     }
 }
 
-fn place_layer(
-    shape: &Shape,
-    table: &mut WeightTable<'_>,
-    i: usize,
-    sizes: MlaShape,
-    tensors: MoeTensors,
-) -> Result<Layer, ArchError> {
-    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
-    Ok(Layer {
-        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
-        attention: Mla::place(table, shape, sizes, i)?,
-        mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
-        mlp: FeedForward::place(table, shape, i, tensors)?,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use frank_gguf::{Metadata, Value};
@@ -230,8 +192,8 @@ mod tests {
         let mut entries: Vec<_> = entries.map(|(k, v)| (k.to_owned(), v.clone())).collect();
         entries.extend(gating.map(|gating| (KEY.to_owned(), Value::U32(gating))));
         header.metadata = Metadata::new(entries).expect("no key twice");
-        let keys = Keys::new(&header.metadata, Layer::ARCH);
-        let shape = Shape::read(&keys, &header, Layer::MOE, Layer::attention_shape);
+        let keys = Keys::new(&header.metadata, DeepSeek2::ARCH);
+        let shape = Shape::read(&keys, &header, DeepSeek2::MOE, DeepSeek2::attention_shape);
         let table = WeightTable::new(&header);
         let router = Router::of(&keys, &shape.expect("good keys"), &table).expect("good keys");
         (router.gating, router.tensors.group_score)

@@ -8,19 +8,17 @@ use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
 use crate::blocks::attention::{Attend, Attention};
-use crate::blocks::embedding::Embedding;
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
 use crate::blocks::mlp::Activation;
 use crate::blocks::rope::RopeShape;
-use crate::decoder::{self, Decoder, DecoderLayer, Step};
-use crate::error::ArchError;
+use crate::decoder::{self, Decoder, DecoderLayer, Family, Step};
+use crate::error::{ArchError, StepError};
 use crate::keys::Keys;
 use crate::shape::{Shape, inverse_square_root};
 use crate::weights::{VectorId, WeightTable};
 
-pub(super) const ARCH: Arch = decoder::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Gemma3>();
 
 /// Of so many layers one looks back on everything, unless the file says otherwise.
 const PATTERN_DEFAULT: usize = 6;
@@ -41,30 +39,35 @@ struct Layer {
     mlp_post_norm: VectorId,
 }
 
-impl DecoderLayer for Layer {
+struct Gemma3;
+
+impl Family for Gemma3 {
+    type Layer = Layer;
+
     const ARCH: &'static str = "gemma3";
 
     fn decoder(
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError> {
+    ) -> Result<Decoder<Layer>, ArchError> {
         let mut shape = *shape;
         shape.attention.scale = score_scale(keys, &shape)?;
         let windows = Windows::read(keys, shape.n_layers)?;
         let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
         let local = rope.local(keys)?;
-        let mut embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
+        let shape = &shape;
+        let mut decoder = Decoder::place(table, shape, vec![rope, local], |table, i| {
+            place_layer(shape, table, i, windows.of_layer(i))
+        })?;
         #[expect(clippy::cast_precision_loss, reason = "a row has far fewer than 2^24 values")]
         let root = (shape.n_embd as f32).sqrt();
-        embedding.scale = Some(root);
-        let layers = (0..shape.n_layers)
-            .map(|i| place_layer(&shape, table, i, windows.of_layer(i)))
-            .collect::<Result<_, _>>()?;
-        let head = Head::place(table, &embedding, &shape)?;
-        Ok(Decoder { embedding, layers, head, ropes: vec![rope, local] })
+        decoder.embedding.scale = Some(root);
+        Ok(decoder)
     }
+}
 
+impl DecoderLayer for Layer {
     fn attention(&self) -> &dyn Attend {
         &self.attention
     }
@@ -73,15 +76,20 @@ impl DecoderLayer for Layer {
         &self.mlp
     }
 
-    fn forward(&self, step: &mut Step<'_>) {
+    fn feed_forward_norm(&self) -> VectorId {
+        self.mlp_norm
+    }
+
+    fn forward(&self, step: &mut Step<'_>) -> Result<(), StepError> {
         step.norm(self.attention_norm);
         step.attend(&self.attention);
         step.norm_delta(self.attention_post_norm);
         step.add();
         step.norm(self.mlp_norm);
-        step.transform(&self.mlp);
+        step.transform(&self.mlp)?;
         step.norm_delta(self.mlp_post_norm);
         step.add();
+        Ok(())
     }
 }
 

@@ -8,30 +8,26 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::{Attend, Attention};
-use crate::blocks::embedding::Embedding;
+use crate::blocks::attention::Attention;
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
 use crate::blocks::moe::MoeTensors;
 use crate::blocks::rope::RopeShape;
-use crate::decoder::{self, Decoder, DecoderLayer, Step};
+use crate::decoder::pre_norm::{POST_ATTENTION_NORM, PreNorm};
+use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
 use crate::shape::{Shape, refuse_window};
-use crate::weights::{VectorId, WeightTable};
+use crate::weights::WeightTable;
 
-pub(super) const ARCH: Arch = decoder::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Glm4Moe>();
 
-struct Layer {
-    attention_norm: VectorId,
-    attention: Attention,
-    mlp_norm: VectorId,
-    mlp: FeedForward,
-}
+struct Glm4Moe;
 
-impl DecoderLayer for Layer {
+impl Family for Glm4Moe {
+    type Layer = PreNorm<Attention>;
+
     const ARCH: &'static str = "glm4moe";
 
     const MOE: Option<MoeDefaults> = Some(MoeDefaults {
@@ -45,32 +41,19 @@ impl DecoderLayer for Layer {
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError> {
+    ) -> Result<Decoder<Self::Layer>, ArchError> {
         refuse_window(keys, shape)?;
         refuse_sections(keys)?;
         let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
-        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
-        let layers =
-            (0..shape.n_layers).map(|i| place_layer(shape, table, i)).collect::<Result<_, _>>()?;
-        let head = Head::place(table, &embedding, shape)?;
-        Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
-    }
-
-    fn attention(&self) -> &dyn Attend {
-        &self.attention
-    }
-
-    fn feed_forward(&self) -> &FeedForward {
-        &self.mlp
-    }
-
-    fn forward(&self, step: &mut Step<'_>) {
-        step.norm(self.attention_norm);
-        step.attend(&self.attention);
-        step.add();
-        step.norm(self.mlp_norm);
-        step.transform(&self.mlp);
-        step.add();
+        let tensors = MoeTensors { selection_bias: Bias::Optional, ..MoeTensors::PLAIN };
+        Decoder::place(table, shape, vec![rope], |table, i| {
+            let mut attention = Attention::place(table, shape, i, (Bias::Optional, Bias::None))?;
+            if table.has(&format!("blk.{i}.attn_q_norm.weight")) {
+                attention = attention.with_head_norms(table, shape.norm_epsilon)?;
+            }
+            let feed_forward = FeedForward::place(table, shape, i, tensors)?;
+            PreNorm::place(table, shape, i, attention, (POST_ATTENTION_NORM, feed_forward))
+        })
     }
 }
 
@@ -84,19 +67,4 @@ fn refuse_sections(keys: &Keys<'_>) -> Result<(), ArchError> {
         }
         _ => Ok(()),
     }
-}
-
-fn place_layer(shape: &Shape, table: &mut WeightTable<'_>, i: usize) -> Result<Layer, ArchError> {
-    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
-    let mut attention = Attention::place(table, shape, i, (Bias::Optional, Bias::None))?;
-    if table.has(&norm("attn_q")) {
-        attention = attention.with_head_norms(table, shape.norm_epsilon)?;
-    }
-    let tensors = MoeTensors { selection_bias: Bias::Optional, ..MoeTensors::PLAIN };
-    Ok(Layer {
-        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
-        attention,
-        mlp_norm: table.vector(&norm("post_attention"), shape.n_embd)?,
-        mlp: FeedForward::place(table, shape, i, tensors)?,
-    })
 }

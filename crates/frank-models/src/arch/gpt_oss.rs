@@ -9,37 +9,38 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::{Attend, Attention};
-use crate::blocks::embedding::Embedding;
+use crate::blocks::attention::Attention;
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
 use crate::blocks::mlp::Activation;
 use crate::blocks::moe::MoeTensors;
 use crate::blocks::rope::RopeShape;
-use crate::decoder::{self, Decoder, DecoderLayer, Step};
+use crate::decoder::pre_norm::{POST_ATTENTION_NORM, PreNorm};
+use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::Shape;
 use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
-use crate::weights::{VectorId, WeightTable};
+use crate::weights::WeightTable;
 
-pub(super) const ARCH: Arch = decoder::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<GptOss>();
 
 /// Of so many layers the last looks back on everything.
 const PERIOD: usize = 2;
 
-/// What bends the gates of experts.
-const ACTIVATION: Activation = Activation::ClampedSwiglu { alpha: 1.702, limit: 7.0 };
+/// The mixtures: everything has a bias, and what bends the gates is clamped.
+const TENSORS: MoeTensors = MoeTensors {
+    router_bias: Bias::Required,
+    expert_bias: Bias::Required,
+    activation: Activation::ClampedSwiglu { alpha: 1.702, limit: 7.0 },
+    ..MoeTensors::PLAIN
+};
 
-struct Layer {
-    attention_norm: VectorId,
-    attention: Attention,
-    mlp_norm: VectorId,
-    mlp: FeedForward,
-}
+struct GptOss;
 
-impl DecoderLayer for Layer {
+impl Family for GptOss {
+    type Layer = PreNorm<Attention>;
+
     const ARCH: &'static str = "gpt-oss";
 
     const MOE: Option<MoeDefaults> = Some(MoeDefaults {
@@ -53,34 +54,18 @@ impl DecoderLayer for Layer {
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError> {
+    ) -> Result<Decoder<Self::Layer>, ArchError> {
         refuse_other_windows(keys, shape.n_layers)?;
         let window = keys.required_count("attention.sliding_window")?;
         let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
         let rope = rope.with_fractional_ramp();
-        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
-        let layers = (0..shape.n_layers)
-            .map(|i| place_layer(shape, table, i, window))
-            .collect::<Result<_, _>>()?;
-        let head = Head::place(table, &embedding, shape)?;
-        Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
-    }
-
-    fn attention(&self) -> &dyn Attend {
-        &self.attention
-    }
-
-    fn feed_forward(&self) -> &FeedForward {
-        &self.mlp
-    }
-
-    fn forward(&self, step: &mut Step<'_>) {
-        step.norm(self.attention_norm);
-        step.attend(&self.attention);
-        step.add();
-        step.norm(self.mlp_norm);
-        step.transform(&self.mlp);
-        step.add();
+        Decoder::place(table, shape, vec![rope], |table, i| {
+            let attention = Attention::place(table, shape, i, (Bias::Required, Bias::Required))?;
+            let mut attention = attention.with_sinks(table)?;
+            attention.shape.window = has_window(i).then_some(window);
+            let experts = FeedForward::experts(table, shape, i, TENSORS)?;
+            PreNorm::place(table, shape, i, attention, (POST_ATTENTION_NORM, experts))
+        })
     }
 }
 
@@ -109,28 +94,4 @@ fn refuse_other_windows(keys: &Keys<'_>, n_layers: usize) -> Result<(), ArchErro
         }
         _ => Ok(()),
     }
-}
-
-fn place_layer(
-    shape: &Shape,
-    table: &mut WeightTable<'_>,
-    i: usize,
-    window: usize,
-) -> Result<Layer, ArchError> {
-    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
-    let attention = Attention::place(table, shape, i, (Bias::Required, Bias::Required))?;
-    let mut attention = attention.with_sinks(table)?;
-    attention.shape.window = has_window(i).then_some(window);
-    let tensors = MoeTensors {
-        router_bias: Bias::Required,
-        expert_bias: Bias::Required,
-        activation: ACTIVATION,
-        ..MoeTensors::PLAIN
-    };
-    Ok(Layer {
-        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
-        attention,
-        mlp_norm: table.vector(&norm("post_attention"), shape.n_embd)?,
-        mlp: FeedForward::experts(table, shape, i, tensors)?,
-    })
 }

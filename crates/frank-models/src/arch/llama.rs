@@ -9,31 +9,27 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::{Attend, Attention};
-use crate::blocks::embedding::Embedding;
+use crate::blocks::attention::Attention;
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
 use crate::blocks::mlp::Activation;
 use crate::blocks::moe::MoeTensors;
 use crate::blocks::rope::RopeShape;
-use crate::decoder::{self, Decoder, DecoderLayer, Step};
+use crate::decoder::pre_norm::{FFN_NORM, PreNorm};
+use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
 use crate::shape::{Shape, refuse_window};
-use crate::weights::{VectorId, WeightTable};
+use crate::weights::WeightTable;
 
-pub(super) const ARCH: Arch = decoder::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Llama>();
 
-struct Layer {
-    attention_norm: VectorId,
-    attention: Attention,
-    mlp_norm: VectorId,
-    mlp: FeedForward,
-}
+struct Llama;
 
-impl DecoderLayer for Layer {
+impl Family for Llama {
+    type Layer = PreNorm<Attention>;
+
     const ARCH: &'static str = "llama";
 
     const MOE: Option<MoeDefaults> = Some(MoeDefaults {
@@ -47,44 +43,17 @@ impl DecoderLayer for Layer {
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError> {
+    ) -> Result<Decoder<Self::Layer>, ArchError> {
         refuse_window(keys, shape)?;
         let mut rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Adjacent)?;
         rope.place_factors(table)?;
-        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
-        let layers =
-            (0..shape.n_layers).map(|i| place_layer(shape, table, i)).collect::<Result<_, _>>()?;
-        let head = Head::place(table, &embedding, shape)?;
-        Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
+        Decoder::place(table, shape, vec![rope], |table, i| {
+            let attention = Attention::place(table, shape, i, (Bias::Optional, Bias::Optional))?;
+            let feed_forward = match shape.moe {
+                None => FeedForward::dense(table, shape, i, Activation::Silu, Bias::Optional)?,
+                Some(_) => FeedForward::place(table, shape, i, MoeTensors::PLAIN)?,
+            };
+            PreNorm::place(table, shape, i, attention, (FFN_NORM, feed_forward))
+        })
     }
-
-    fn attention(&self) -> &dyn Attend {
-        &self.attention
-    }
-
-    fn feed_forward(&self) -> &FeedForward {
-        &self.mlp
-    }
-
-    fn forward(&self, step: &mut Step<'_>) {
-        step.norm(self.attention_norm);
-        step.attend(&self.attention);
-        step.add();
-        step.norm(self.mlp_norm);
-        step.transform(&self.mlp);
-        step.add();
-    }
-}
-
-fn place_layer(shape: &Shape, table: &mut WeightTable<'_>, i: usize) -> Result<Layer, ArchError> {
-    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
-    Ok(Layer {
-        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
-        attention: Attention::place(table, shape, i, (Bias::Optional, Bias::Optional))?,
-        mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
-        mlp: match shape.moe {
-            None => FeedForward::dense(table, shape, i, Activation::Silu, Bias::Optional)?,
-            Some(_) => FeedForward::place(table, shape, i, MoeTensors::PLAIN)?,
-        },
-    })
 }

@@ -6,30 +6,26 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::{Attend, Attention};
-use crate::blocks::embedding::Embedding;
+use crate::blocks::attention::Attention;
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::head::Head;
 use crate::blocks::linear::Bias;
 use crate::blocks::moe::MoeTensors;
 use crate::blocks::rope::RopeShape;
-use crate::decoder::{self, Decoder, DecoderLayer, Step};
+use crate::decoder::pre_norm::{FFN_NORM, PreNorm};
+use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
 use crate::shape::{Shape, refuse_window};
-use crate::weights::{VectorId, WeightTable};
+use crate::weights::WeightTable;
 
-pub(super) const ARCH: Arch = decoder::arch::<Layer>();
+pub(super) const ARCH: Arch = decoder::arch::<Olmoe>();
 
-struct Layer {
-    attention_norm: VectorId,
-    attention: Attention,
-    mlp_norm: VectorId,
-    mlp: FeedForward,
-}
+struct Olmoe;
 
-impl DecoderLayer for Layer {
+impl Family for Olmoe {
+    type Layer = PreNorm<Attention>;
+
     const ARCH: &'static str = "olmoe";
 
     const MOE: Option<MoeDefaults> = Some(MoeDefaults {
@@ -43,32 +39,16 @@ impl DecoderLayer for Layer {
         keys: &Keys<'_>,
         shape: &Shape,
         table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self>, ArchError> {
+    ) -> Result<Decoder<Self::Layer>, ArchError> {
         refuse_window(keys, shape)?;
         refuse_clamp(keys)?;
         let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
-        let embedding = Embedding::place(table, shape.n_embd, shape.n_vocab)?;
-        let layers =
-            (0..shape.n_layers).map(|i| place_layer(shape, table, i)).collect::<Result<_, _>>()?;
-        let head = Head::place(table, &embedding, shape)?;
-        Ok(Decoder { embedding, layers, head, ropes: vec![rope] })
-    }
-
-    fn attention(&self) -> &dyn Attend {
-        &self.attention
-    }
-
-    fn feed_forward(&self) -> &FeedForward {
-        &self.mlp
-    }
-
-    fn forward(&self, step: &mut Step<'_>) {
-        step.norm(self.attention_norm);
-        step.attend(&self.attention);
-        step.add();
-        step.norm(self.mlp_norm);
-        step.transform(&self.mlp);
-        step.add();
+        Decoder::place(table, shape, vec![rope], |table, i| {
+            let attention = Attention::place(table, shape, i, (Bias::None, Bias::None))?;
+            let attention = attention.with_row_norms(table, shape.norm_epsilon)?;
+            let experts = FeedForward::experts(table, shape, i, MoeTensors::PLAIN)?;
+            PreNorm::place(table, shape, i, attention, (FFN_NORM, experts))
+        })
     }
 }
 
@@ -81,15 +61,4 @@ fn refuse_clamp(keys: &Keys<'_>) -> Result<(), ArchError> {
         }
         _ => Ok(()),
     }
-}
-
-fn place_layer(shape: &Shape, table: &mut WeightTable<'_>, i: usize) -> Result<Layer, ArchError> {
-    let norm = |part: &str| format!("blk.{i}.{part}_norm.weight");
-    let attention = Attention::place(table, shape, i, (Bias::None, Bias::None))?;
-    Ok(Layer {
-        attention_norm: table.vector(&norm("attn"), shape.n_embd)?,
-        attention: attention.with_row_norms(table, shape.norm_epsilon)?,
-        mlp_norm: table.vector(&norm("ffn"), shape.n_embd)?,
-        mlp: FeedForward::experts(table, shape, i, MoeTensors::PLAIN)?,
-    })
 }

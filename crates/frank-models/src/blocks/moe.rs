@@ -3,9 +3,9 @@
 
 use std::ops::Range;
 
-use frank_experts::{ExpertStore, ResidentExpert};
+use frank_experts::{ExpertStore, ResidentExpert, Visit};
 use frank_kernels::{
-    GroupedProduct, Matrix, RowGroup, add, add_bias, gather_rows, matmul_grouped, scale,
+    GroupedProduct, Matrix, Pool, RowGroup, add, add_bias, gather_rows, matmul_grouped, scale,
     scale_rows, sigmoid, softmax_rows, weighted_sum,
 };
 
@@ -13,7 +13,7 @@ use crate::blocks::Compute;
 use crate::blocks::linear::{Bias, Linear};
 use crate::blocks::mlp::{Activation, GatedMlp};
 use crate::blocks::routes::{GroupScore, Groups, Routes};
-use crate::error::ArchError;
+use crate::error::{ArchError, StepError};
 use crate::shape::Shape;
 use crate::shape::moe::{Gating, MoeShape};
 use crate::weights::{ExpertMatrix, Experts, VectorId, WeightTable};
@@ -82,6 +82,10 @@ struct SharedExpert {
 pub(crate) struct MoeStep<'a> {
     pub(crate) store: &'a mut ExpertStore,
     pub(crate) routes: &'a mut Routes,
+    /// Those that are predicted for the mixture after this one.
+    pub(crate) next_routes: &'a mut Routes,
+    /// Whether predicted experts are read ahead.
+    pub(crate) prefetch: bool,
     /// `[n_layers, n_expert]`: added to what experts are chosen by.
     pub(crate) router_bias: Option<&'a [f32]>,
     pub(crate) scratch: MoeScratch<'a>,
@@ -142,38 +146,51 @@ impl Moe {
         self.shared.map_or(0, |shared| shared.mlp.n_ff)
     }
 
+    /// Whether it is of use to know early what this mixture will want.
+    pub(crate) fn is_worth_predicting(&self, step: &MoeStep<'_>) -> bool {
+        step.prefetch && !step.store.is_resident(self.layer)
+    }
+
+    /// Predicts what this mixture will want of the rows `x`, `[n_rows, n_embd]`, which an earlier layer gives it to look at.
+    pub(crate) fn predict(&self, compute: &mut Compute<'_>, step: &mut MoeStep<'_>, x: &[f32]) {
+        let MoeStep { next_routes, router_bias, scratch, .. } = step;
+        self.choose(compute, x, *router_bias, next_routes, scratch.gates);
+        next_routes.rank_experts(self.shape.n_expert);
+    }
+
     /// Writes the block's output for `x`, `[n_rows, n_embd]`, to `out` of the same shape. `mlp` is scratch for gate and up
-    /// of the experts that every token uses.
+    /// of the experts that every token uses. `next` is the mixture for which [`Moe::predict`] was called before.
     ///
-    /// # Panics
-    /// When an expert cannot be read.
+    /// # Errors
+    /// [`StepError`] when an expert cannot be read.
     pub(crate) fn forward(
         &self,
         compute: &mut Compute<'_>,
         step: &mut MoeStep<'_>,
+        next: Option<&Self>,
         x: &[f32],
         mlp: (&mut [f32], &mut [f32]),
         out: &mut [f32],
-    ) {
-        let MoeStep { store, routes, router_bias, scratch } = step;
-        self.route(compute, x, *router_bias, routes, scratch.gates);
+    ) -> Result<(), StepError> {
+        let MoeStep { store, routes, next_routes, router_bias, scratch, .. } = step;
+        self.choose(compute, x, *router_bias, routes, scratch.gates);
+        self.weigh(compute, routes);
+        routes.sort_by_expert(self.shape.n_expert);
+        store.note_routes(self.layer, &routes.chosen);
         gather_rows(compute.pool, x, self.n_embd, &routes.rows, scratch.x);
-        let visited = store.visit(self.layer, &routes.wanted, &mut |experts| {
-            self.compute(compute, routes, scratch, experts);
-        });
-        if let Err(error) = visited {
-            let source = std::error::Error::source(&error).map(ToString::to_string);
-            panic!("{error}: {}", source.unwrap_or_default());
-        }
+        let next = next.map(|moe| (moe.layer, next_routes.wanted.as_slice()));
+        let mut visit = MoeVisit { moe: self, compute, routes, scratch };
+        store.visit(self.layer, &routes.wanted, next, &mut visit)?;
         let Routes { slots, weights, .. } = &**routes;
         weighted_sum(compute.pool, scratch.out, self.shape.n_used, slots, weights, out);
         if let Some(shared) = &self.shared {
             shared.add(compute, self.n_embd, x, (scratch.gates, scratch.x), mlp, out);
         }
+        Ok(())
     }
 
-    /// Chooses and weighs the experts of each row.
-    fn route(
+    /// Chooses the experts of each row.
+    fn choose(
         &self,
         compute: &mut Compute<'_>,
         x: &[f32],
@@ -181,7 +198,7 @@ impl Moe {
         routes: &mut Routes,
         gates: &mut [f32],
     ) {
-        let MoeShape { n_expert, n_used, gating, normalize, weights_scale, .. } = self.shape;
+        let MoeShape { n_expert, gating, .. } = self.shape;
         compute.linear(x, self.n_embd, [(self.router, &mut *gates)]);
         match gating {
             Gating::Softmax => softmax_rows(compute.pool, gates, n_expert),
@@ -196,6 +213,11 @@ impl Moe {
         });
         let biases: [&[f32]; 2] = [from_file.unwrap_or_default(), given.unwrap_or_default()];
         routes.choose(gates, n_expert, &biases, self.groups);
+    }
+
+    /// Weighs the experts that were chosen.
+    fn weigh(&self, compute: &mut Compute<'_>, routes: &mut Routes) {
+        let MoeShape { n_used, gating, normalize, weights_scale, .. } = self.shape;
         if gating == Gating::SoftmaxOfChosen {
             softmax_rows(compute.pool, &mut routes.weights, n_used);
         } else if normalize {
@@ -204,7 +226,6 @@ impl Moe {
         if weights_scale != 1.0 {
             scale(&mut routes.weights, weights_scale);
         }
-        routes.sort_by_expert(n_expert);
     }
 
     /// Computes the rows of some of the wanted experts.
@@ -243,6 +264,24 @@ impl Moe {
         if let Some([.., down_bias]) = self.biases {
             add_biases(compute, &runs, down_bias, self.n_embd, out);
         }
+    }
+}
+
+/// A mixture that computes what the store lends it.
+struct MoeVisit<'a, 'b, 'c> {
+    moe: &'a Moe,
+    compute: &'a mut Compute<'b>,
+    routes: &'a Routes,
+    scratch: &'a mut MoeScratch<'c>,
+}
+
+impl Visit for MoeVisit<'_, '_, '_> {
+    fn pool(&mut self) -> &mut Pool {
+        self.compute.pool
+    }
+
+    fn compute(&mut self, experts: &[ResidentExpert<'_>]) {
+        self.moe.compute(self.compute, self.routes, self.scratch, experts);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Which experts each row uses, with which weights, and where its copies lie when rows are sorted by expert. Never
 //! multiplies anything.
 
-use std::cmp::Ordering;
+use std::cmp::{Ordering, Reverse};
 
 /// How the score of a group of experts is made of theirs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -28,14 +28,14 @@ pub(crate) struct Groups {
 pub(crate) struct Routes {
     n_used: usize,
     /// `[n_rows, n_used]`: a row's experts, the best first.
-    chosen: Vec<u32>,
+    pub(crate) chosen: Vec<u32>,
     /// As `chosen`: their weights.
     pub(crate) weights: Vec<f32>,
     /// As `chosen`: their slots.
     pub(crate) slots: Vec<u32>,
     /// `[n_rows * n_used]`: the row in each slot.
     pub(crate) rows: Vec<u32>,
-    /// Experts that any row uses, rising.
+    /// Experts that any row uses: rising, or from the most wanted on after [`Routes::rank_experts`].
     pub(crate) wanted: Vec<u32>,
     /// The first slot of each of `wanted`, and at last the number of slots.
     starts: Vec<u32>,
@@ -132,6 +132,22 @@ impl Routes {
                 self.rows[slot as usize] = row;
             }
         }
+    }
+
+    /// Lists the experts that any row uses, from the most wanted on: a row gives its first expert as many points as it uses
+    /// experts, and one less to each that follows. Of one row's the order is theirs.
+    pub(crate) fn rank_experts(&mut self, n_expert: usize) {
+        self.next.clear();
+        self.next.resize(n_expert, 0);
+        for experts in self.chosen.chunks_exact(self.n_used) {
+            for (points, &expert) in (1..).zip(experts.iter().rev()) {
+                self.next[expert as usize] += points;
+            }
+        }
+        self.wanted.clear();
+        self.wanted.extend((0..as_u32(n_expert)).filter(|&expert| self.next[expert as usize] > 0));
+        let scores = &self.next;
+        self.wanted.sort_unstable_by_key(|&expert| (Reverse(scores[expert as usize]), expert));
     }
 
     /// The slots of the expert at `index` of `wanted`.
@@ -235,6 +251,18 @@ mod tests {
         assert_eq!(routes.rows, [2, 0, 1, 2, 0, 1]);
         assert_eq!(routes.slots, [1, 4, 2, 5, 0, 3]);
         assert_eq!((0..3).map(|i| routes.slots_of(i)).collect::<Vec<_>>(), [0..1, 1..4, 4..6]);
+    }
+
+    #[test]
+    fn experts_are_ranked_by_rows_and_within_one_row_as_it_ranks_them() {
+        let ranked = |gates: &[f32]| {
+            let mut routes = Routes::new(2, 4, 3);
+            routes.choose(gates, 4, &[], None);
+            routes.rank_experts(4);
+            routes.wanted
+        };
+        assert_eq!(ranked(&[0.0, 3.0, 4.0, 5.0]), [3, 2, 1]);
+        assert_eq!(ranked(&[0.0, 3.0, 4.0, 5.0, 9.0, 8.0, 0.0, 7.0]), [3, 0, 1, 2]);
     }
 
     #[test]

@@ -5,12 +5,16 @@ use frank_kernels::{add, rms_norm, rms_norm_in_place};
 use crate::blocks::Compute;
 use crate::blocks::attention::{Attend, AttentionScratch};
 use crate::blocks::feed_forward::FeedForward;
-use crate::blocks::moe::MoeStep;
+use crate::blocks::moe::{Moe, MoeStep};
 use crate::blocks::rope::Rope;
+use crate::decoder::DecoderLayer;
+use crate::error::StepError;
 use crate::kv::KvTensors;
 use crate::model::Batch;
 use crate::shape::Shape;
 use crate::weights::VectorId;
+
+const HAS_EXPERTS: &str = "a model with such a layer has experts";
 
 /// What a layer computes with.
 pub(crate) struct Step<'a> {
@@ -29,9 +33,25 @@ pub(crate) struct Step<'a> {
     pub(super) up: &'a mut [f32],
     /// `None` in a model without experts.
     pub(super) moe: Option<MoeStep<'a>>,
+    /// That of the layer after the one that is computed, where it has one.
+    pub(super) next: Option<NextMixture<'a>>,
 }
 
-impl Step<'_> {
+/// A mixture that will be computed after this layer's: what its router says of rows that are not quite ready for it is a
+/// guess at the experts that it will want.
+#[derive(Clone, Copy)]
+pub(super) struct NextMixture<'a> {
+    moe: &'a Moe,
+    norm: VectorId,
+}
+
+impl<'a> NextMixture<'a> {
+    pub(super) fn of<L: DecoderLayer>(layer: &'a L) -> Option<Self> {
+        Some(Self { moe: layer.feed_forward().moe()?, norm: layer.feed_forward_norm() })
+    }
+}
+
+impl<'a> Step<'a> {
     /// `normed = norm(hidden)`.
     pub(crate) fn norm(&mut self, weight: VectorId) {
         let weight = self.compute.weights.vector(weight);
@@ -46,18 +66,36 @@ impl Step<'_> {
     }
 
     /// `delta = feed_forward(normed)`.
-    pub(crate) fn transform(&mut self, feed_forward: &FeedForward) {
+    ///
+    /// # Errors
+    /// [`StepError`] when an expert cannot be read.
+    pub(crate) fn transform(&mut self, feed_forward: &FeedForward) -> Result<(), StepError> {
         let n_embd = self.shape.n_embd;
-        let (compute, mlp) = (&mut self.compute, (&mut *self.gate, &mut *self.up));
         match feed_forward {
             FeedForward::Dense(block) => {
+                let (compute, mlp) = (&mut self.compute, (&mut *self.gate, &mut *self.up));
                 block.forward(compute, n_embd, self.normed, mlp, self.delta);
+                Ok(())
             }
             FeedForward::Experts(block) => {
-                let moe = self.moe.as_mut().expect("a model with such a layer has experts");
-                block.forward(compute, moe, self.normed, mlp, self.delta);
+                let next = self.predict();
+                let moe = self.moe.as_mut().expect(HAS_EXPERTS);
+                let (compute, mlp) = (&mut self.compute, (&mut *self.gate, &mut *self.up));
+                block.forward(compute, moe, next, self.normed, mlp, self.delta)
             }
         }
+    }
+
+    /// Asks the router of the next mixture what it would choose for the rows as they are now, if that is of use; gives that
+    /// mixture. Overwrites `delta`.
+    fn predict(&mut self) -> Option<&'a Moe> {
+        let step = self.moe.as_mut().expect(HAS_EXPERTS);
+        let NextMixture { moe, norm } =
+            self.next.filter(|next| next.moe.is_worth_predicting(step))?;
+        let weight = self.compute.weights.vector(norm);
+        rms_norm(self.compute.pool, self.hidden, weight, self.shape.norm_epsilon, self.delta);
+        moe.predict(&mut self.compute, step, self.delta);
+        Some(moe)
     }
 
     /// `delta = norm(delta)`.

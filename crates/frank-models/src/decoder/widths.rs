@@ -63,9 +63,10 @@ impl Widths {
         self.n_embd.max(self.n_ff).max(self.attention.n_in).max(of_experts)
     }
 
-    /// Bytes for each row, without the angles of rotations.
+    /// Bytes for each row, without the angles of rotations. Routes are kept twice: those of a mixture, and what is predicted
+    /// for the next one.
     pub(super) fn row_bytes(&self) -> usize {
-        let routes = self.moe.map_or(0, |moe| Routes::row_bytes(moe.n_used));
+        let routes = self.moe.map_or(0, |moe| 2 * Routes::row_bytes(moe.n_used));
         let quants = Activations::row_bytes(self.n_in());
         Scratch::row_bytes(self.columns()).saturating_add(quants).saturating_add(routes)
     }

@@ -52,6 +52,8 @@ pub(super) fn from_tensors(
         let bytes = |layer| u64::from(experts(layer)).saturating_mul(layer.slot_bytes);
         expert_layers.iter().map(bytes).fold(0, u64::saturating_add)
     };
+    // What an expert takes in memory is that in the file, rounded up.
+    let expert_bytes_max = expert_layers.iter().map(|layer| layer.slot_bytes).max().unwrap_or(0);
     let output = output_compute(n_vocab);
     ModelNeeds {
         arch: name.to_owned(),
@@ -62,7 +64,7 @@ pub(super) fn from_tensors(
         context_train: saturate(count("context_length").unwrap_or(0)),
         dense_bytes: AnonBuffer::occupied(stored.dense),
         expert_bytes: sum(|layer| layer.n_experts),
-        expert_staging_bytes: staging_bytes(stored.expert_row_bytes_max, usize::MAX),
+        expert_staging_bytes: staging_bytes(expert_bytes_max, experts_used as u64),
         state,
         compute: ComputeNeeds { per_row: row_bytes(&count, experts_used), ..output },
         runtime_bytes: runtime_bytes(header, n_vocab),
@@ -105,8 +107,6 @@ struct Stored {
     lookup: u64,
     /// By layer.
     experts: BTreeMap<u32, LayerBytes>,
-    /// Longest row of an expert's matrix.
-    expert_row_bytes_max: u64,
 }
 
 /// Routed experts of one layer in the file.
@@ -146,8 +146,6 @@ impl Stored {
             return;
         };
         let layer = self.experts.entry(layer).or_default();
-        let row_bytes = bytes / tensor.dims.iter().skip(1).product::<u64>().max(1);
-        self.expert_row_bytes_max = self.expert_row_bytes_max.max(row_bytes);
         let n_experts = match expert {
             None => {
                 layer.joined.push(bytes);

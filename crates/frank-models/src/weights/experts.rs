@@ -104,10 +104,10 @@ impl WeightTable<'_> {
         })
     }
 
-    /// Bytes of the longest row of an expert in the file; 0 without experts.
-    pub(crate) fn expert_row_bytes_max(&self) -> u64 {
-        let parts = self.experts.iter().flat_map(|layer| &layer.parts);
-        parts.map(|part| part.shape.file_row_bytes() as u64).max().unwrap_or(0)
+    /// Bytes of the largest expert in the file; 0 without experts.
+    pub(crate) fn expert_file_bytes_max(&self) -> u64 {
+        let bytes = |layer: &LayerTensors| layer.experts(|_| Vec::new()).file_bytes();
+        self.experts.iter().map(bytes).max().unwrap_or(0)
     }
 
     /// Where the experts of a model of `n_layers` layers lie in its files; `None` without experts.

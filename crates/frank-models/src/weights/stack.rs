@@ -4,15 +4,13 @@
 use std::ops::Range;
 
 use frank_gguf::TensorInfo;
-use frank_gguf::quant::{QuantType, quant_type};
-use frank_hub::ModelFile;
+use frank_gguf::quant::QuantType;
 use frank_kernels::{Matrix, MatrixShape, WeightType};
 
 use super::{
-    ALIGNMENT, MATRIX_TYPE_NAMES, SLICE_BYTES, Slot, SlotKind, VECTOR_TYPES, WeightTable, Weights,
-    load_rows, wrong_type,
+    ALIGNMENT, MATRIX_TYPE_NAMES, Slot, SlotKind, VECTOR_TYPES, WeightTable, Weights, wrong_type,
 };
-use crate::error::{ArchError, LoadError};
+use crate::error::ArchError;
 
 /// A stack of matrices in a [`WeightTable`].
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +28,8 @@ pub(crate) struct StackRows {
 }
 
 impl StackRows {
-    fn start(&self, i: usize) -> usize {
+    /// The first row of matrix `i`.
+    pub(super) fn start(&self, i: usize) -> usize {
         i * self.period + self.first
     }
 }
@@ -128,68 +127,35 @@ fn stride(shape: &MatrixShape) -> usize {
     shape.bytes().checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX)
 }
 
-fn place_of(shape: &MatrixShape, i: usize) -> Range<usize> {
+/// Where matrix `i` lies in the bytes of its stack.
+pub(super) fn place_of(shape: &MatrixShape, i: usize) -> Range<usize> {
     let start = i * stride(shape);
     start..start + shape.bytes()
 }
 
-/// Reads a stack to `place`.
-pub(super) fn load(
-    file: &ModelFile,
-    slot: &Slot,
-    rows: StackRows,
-    staging: &mut Vec<u8>,
-    place: &mut [u8],
-) -> Result<(), LoadError> {
-    for i in 0..rows.n {
-        let place = &mut place[place_of(&slot.shape, i)];
-        load_rows(file, slot, rows.start(i), staging, place)?;
-    }
-    Ok(())
-}
-
-/// Reads a stack whose matrices lie transposed in the file to `place`.
-pub(super) fn load_transposed(
-    file: &ModelFile,
-    slot: &Slot,
-    rows: StackRows,
-    staging: &mut Vec<u8>,
-    place: &mut [u8],
-) -> Result<(), LoadError> {
-    let quant = quant_type(slot.tensor.type_id).expect("checked when the table was made");
-    let n_values = slot.shape.n_out();
-    let row_bytes =
-        n_values / quant.layout.values_per_block as usize * quant.layout.bytes_per_block as usize;
-    let value_bytes = slot.shape.file_row_bytes() / slot.shape.n_in();
-    let rows_at_once = (SLICE_BYTES / (row_bytes + n_values * value_bytes)).max(1);
-    let mut widened = Vec::new();
-    for i in 0..rows.n {
-        let place = &mut place[place_of(&slot.shape, i)];
-        for first_row in (0..slot.shape.n_in()).step_by(rows_at_once) {
-            let n_rows = rows_at_once.min(slot.shape.n_in() - first_row);
-            staging.resize(n_rows * row_bytes, 0);
-            let offset = (rows.start(i) + first_row) * row_bytes;
-            file.read(&slot.tensor, offset as u64, staging)?;
-            let values = floats(quant, staging, &mut widened, n_rows * n_values);
-            scatter(values, value_bytes, (first_row, slot.shape.n_in()), n_values, place);
-        }
-    }
-    Ok(())
-}
-
-/// The values of `raw` in their final type: as they are for types without blocks, widened to f32 for the others.
-fn floats<'a>(
+/// Makes the rows of `raw`, `n_values` values of the file's type each, columns of `place`, the transposed matrix of `shape`,
+/// from column `first` on.
+pub(super) fn transpose(
     quant: &QuantType,
-    raw: &'a [u8],
-    widened: &'a mut Vec<f32>,
-    n_values: usize,
-) -> &'a [u8] {
+    raw: &[u8],
+    shape: &MatrixShape,
+    first: usize,
+    place: &mut [u8],
+) {
+    let (n_columns, n_values) = (shape.n_in(), shape.n_out());
+    let value_bytes = shape.file_row_bytes() / n_columns;
     if VECTOR_TYPES.contains(&quant.id) {
-        return raw;
+        return scatter(raw, value_bytes, (first, n_columns), n_values, place);
     }
-    widened.resize(n_values, 0.0);
-    (quant.dequantize)(raw, widened);
-    bytemuck::cast_slice(widened)
+    let blocks_per_row = n_values / quant.layout.values_per_block as usize;
+    let row_bytes = blocks_per_row * quant.layout.bytes_per_block as usize;
+    // One row at a time: what is widened is many times as long.
+    let mut widened = vec![0.0f32; n_values];
+    for (column, row) in (first..).zip(raw.chunks_exact(row_bytes)) {
+        (quant.dequantize)(row, &mut widened);
+        let row = bytemuck::cast_slice(&widened);
+        scatter(row, value_bytes, (column, n_columns), n_values, place);
+    }
 }
 
 /// Makes rows of `n_values` values columns of `out`, from column `first` of its `n_columns` on.
@@ -210,11 +176,12 @@ fn scatter(
 
 #[cfg(test)]
 mod tests {
-    use frank_gguf::quant::QUANTS;
+    use frank_gguf::quant::{QUANTS, quant_type};
     use frank_gguf::type_id;
     use frank_testkit::gguf_writer::GgufWriter;
 
     use super::*;
+    use crate::weights::loading::SLICE_BYTES;
     use crate::weights::tests::open;
 
     const N: usize = 3;
@@ -242,7 +209,7 @@ mod tests {
             let (file, _folder) = open(&file);
             let mut table = WeightTable::new(&file.header);
             let id = table.stack_of_rows("w", (n_in, N_OUT), ROWS).expect(quant.layout.name);
-            let weights = table.load(&file, 2).expect(quant.layout.name);
+            let weights = table.load(&file, 2, None).expect(quant.layout.name);
             let mut got = vec![0.0; n_in];
             for i in 0..N {
                 for row in 0..N_OUT {
@@ -263,7 +230,7 @@ mod tests {
             let (file, _folder) = open(&file);
             let mut table = WeightTable::new(&file.header);
             let id = table.transposed_stack("w", (N_IN, n_out), ROWS).expect(quant.layout.name);
-            let weights = table.load(&file, 2).expect(quant.layout.name);
+            let weights = table.load(&file, 2, None).expect(quant.layout.name);
             let mut got = vec![0.0; N_IN];
             for i in 0..N {
                 for row in 0..n_out {
@@ -279,8 +246,8 @@ mod tests {
 
     #[test]
     fn a_transposed_matrix_of_several_slices_is_whole() {
-        // A slice and its widened form hold 32 of the 100 rows.
-        let (n_in, n_out) = (100, SLICE_BYTES / 64 / 4);
+        // A slice holds 32 of the 100 rows.
+        let (n_in, n_out) = (100, SLICE_BYTES / 32 / 4);
         let values: Vec<f32> =
             (0u16..).map(f32::from).take(97).cycle().take(n_in * n_out).collect();
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -289,7 +256,7 @@ mod tests {
         let mut table = WeightTable::new(&file.header);
         let rows = StackRows { n: 1, period: n_in, first: 0 };
         let id = table.transposed_stack("w", (n_in, n_out), rows).expect("it is placed");
-        let weights = table.load(&file, 2).expect("it is loaded");
+        let weights = table.load(&file, 2, None).expect("it is loaded");
         let mut got = vec![0.0; n_in];
         for row in [0, 1, 777, n_out - 1] {
             weights.stacked(id, 0).row(row, &mut got);

@@ -2,12 +2,13 @@
 
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
+use frank_os::IoBackend;
 use frank_testkit::assets;
 
 use crate::step::{Experts, Run};
 use crate::tiny::{self, Tiny};
 
-fn bits(logits: &[f32]) -> Vec<u32> {
+pub(crate) fn bits(logits: &[f32]) -> Vec<u32> {
     logits.iter().map(|x| x.to_bits()).collect()
 }
 
@@ -38,16 +39,16 @@ fn check(path: &std::path::Path, token_ids: &[u32], kv_type: KvType, chunks: &[u
     }
 }
 
-/// Every tiny model of every family.
+/// Every tiny model of every family whose heads the type takes.
 fn check_all(kv_type: KvType, chunks: &[usize]) {
-    for name in tiny::names() {
+    for name in tiny::names().into_iter().filter(|name| tiny::takes(name, kv_type)) {
         let path = assets::tiny(&format!("{name}.gguf"));
         check(&path, &Tiny::read(&name).token_ids, kv_type, chunks);
     }
 }
 
 /// Names of the tiny models with experts.
-fn mixtures() -> Vec<String> {
+pub(crate) fn mixtures() -> Vec<String> {
     let has_experts = |name: &String| {
         let path = assets::tiny(&format!("{name}.gguf"));
         let header = ModelFile::open(&path).expect("the tiny model opens").header;
@@ -88,6 +89,36 @@ fn where_experts_lie_and_how_many_slots_they_have_does_not_change_a_bit_of_any_m
 }
 
 #[test]
+fn how_experts_are_read_and_what_is_read_ahead_does_not_change_a_bit_of_any_mixture() {
+    const BACKENDS: [IoBackend; 3] = [IoBackend::Uring, IoBackend::Pread, IoBackend::Mmap];
+    // At the floor, and with room for most of a layer, so that guesses find something to do.
+    let tiers = [Experts::Streamed { more_slots: 0 }, Experts::Scattered { seed: 3 }];
+    let mut n_predicted = 0;
+    for name in mixtures() {
+        let path = assets::tiny(&format!("{name}.gguf"));
+        let token_ids = &Tiny::read(&name).token_ids[..24];
+        let expected = bits(&Run::EXACT.logits(&path, token_ids));
+        for (io, experts) in BACKENDS.into_iter().flat_map(|io| tiers.map(|tier| (io, tier))) {
+            for (prefetch, chunk) in [(false, 1), (true, 1), (true, 7)] {
+                let run =
+                    Run { n_threads: 2, chunk, experts, io: Some(io), prefetch, ..Run::EXACT };
+                let mut model = run.load(&path, token_ids.len());
+                let got = bits(&run.sequence(model.as_mut(), token_ids));
+                assert!(
+                    got == expected,
+                    "{name}: {io}, {experts:?}, {prefetch}, chunks of {chunk}"
+                );
+                let statistics = model.expert_statistics().expect("a mixture");
+                assert_eq!(statistics.backend, Some(io), "{name}");
+                assert!(prefetch || statistics.predicted == 0, "{name}: nothing is predicted");
+                n_predicted += statistics.predicted;
+            }
+        }
+    }
+    assert!(n_predicted > 0, "some layer's experts are streamed and predicted");
+}
+
+#[test]
 fn a_router_bias_decides_which_experts_are_read() {
     for name in mixtures() {
         let path = assets::tiny(&format!("{name}.gguf"));
@@ -124,6 +155,31 @@ fn sequences_of_one_batch_do_not_change_a_bit_of_each_other() {
 #[test]
 fn chunks_do_not_change_a_bit_where_keys_and_values_are_rounded() {
     check_all(KvType::F16, &[64]);
+    check_all(KvType::Q8_0, &[33]);
+    check_all(KvType::Q4_0, &[7]);
+}
+
+#[test]
+fn logits_with_quantized_keys_and_values_stay_near_those_without_rounding() {
+    let taken = |name: &String| tiny::takes(name, KvType::Q8_0);
+    let names: Vec<String> = tiny::names().into_iter().filter(taken).collect();
+    assert!(!names.is_empty(), "a tiny model with heads of 32 components");
+    for name in names {
+        let path = assets::tiny(&format!("{name}.gguf"));
+        let token_ids = &Tiny::read(&name).token_ids;
+        let token_ids = &token_ids[..token_ids.len().min(100)];
+        let exact = Run::EXACT.logits(&path, token_ids);
+        let rms = |x: &mut dyn Iterator<Item = f32>| {
+            let (sum, n) = x.fold((0.0, 0.0), |(sum, n), x| (sum + f64::from(x * x), n + 1.0));
+            (sum / n).sqrt()
+        };
+        let size = rms(&mut exact.iter().copied());
+        for (kv_type, most) in [(KvType::Q8_0, 0.02), (KvType::Q4_0, 0.3)] {
+            let got = Run { kv_type, ..Run::EXACT }.logits(&path, token_ids);
+            let off = rms(&mut got.iter().zip(&exact).map(|(got, exact)| got - exact)) / size;
+            assert!(off > 0.0 && off < most, "{name}, {kv_type:?}: {off} of the logits' size");
+        }
+    }
 }
 
 #[test]

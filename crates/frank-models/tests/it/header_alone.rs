@@ -71,6 +71,7 @@ fn gpu_sized(id: &str) -> Device {
         free: bytes,
         headroom: None,
         part_of: None,
+        is_declared: false,
         bandwidth: None,
         arithmetic: None,
     }

@@ -1,6 +1,7 @@
 //! Behaviour of loaded models, against references that others computed.
 
 mod exactness;
+mod expert_major;
 mod header_alone;
 mod llama_cpp;
 mod oracle;

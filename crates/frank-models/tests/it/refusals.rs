@@ -70,7 +70,7 @@ fn what_the_family_cannot_compute_is_refused_by_name_and_still_planned() {
         Value::U32(2),
         "blk.2.attn_norm.weight is not part of llama (8 more",
     );
-    check("llama.block_count", Value::U32(4), "tensor blk.3.attn_norm.weight is missing");
+    check("llama.block_count", Value::U32(4), "tensor blk.3.attn_q.weight is missing");
     check("gemma3.expert_count", Value::U32(8), "mixtures of experts of this family");
     check("llama.rope.dimension_count", Value::U32(18), "even and fit in a head");
     check("llama.vocab_size", Value::U32(299), "another number of rows");
@@ -331,8 +331,8 @@ fn the_plan_counts_what_a_row_of_a_step_takes() {
     let check = |name: &str, widths: &[u64], n_in: u64, routes: u64, n_pairs: u64| {
         let per_row = needs(&header_of(name), KV).expect("planned").compute.per_row;
         // The longest input of a job of products in blocks of 32, of 48 bytes each; expert, weight, slot and row of each
-        // route; cosine and sine of each pair.
-        let rest = n_in / 32 * 48 + 16 * routes + 2 * 4 * n_pairs;
+        // route, and of each that is predicted for the next layer; cosine and sine of each pair.
+        let rest = n_in / 32 * 48 + 2 * 16 * routes + 2 * 4 * n_pairs;
         assert_eq!(per_row, 4 * widths.iter().sum::<u64>() + rest, "{name}");
     };
     // Hidden, normed, q, k, v, mixed, delta, gate, up.

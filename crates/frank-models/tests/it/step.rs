@@ -5,6 +5,7 @@ use std::path::Path;
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
 use frank_models::{Batch, KvTypes, LoadOptions, Model, arch};
+use frank_os::{Faults, IoBackend};
 use frank_plan::{ExpertTiers, ModelNeeds, Tier, kv_windows};
 
 /// How a sequence is run.
@@ -19,6 +20,8 @@ pub(crate) struct Run {
     pub(crate) experts: Experts,
     /// What is added to the choice of an expert, by its layer and number.
     pub(crate) router_bias: Option<fn(u32, u32) -> f32>,
+    pub(crate) io: Option<IoBackend>,
+    pub(crate) prefetch: bool,
 }
 
 /// Where the experts of a mixture lie.
@@ -70,6 +73,8 @@ impl Run {
         first_block: 0,
         experts: Experts::Resident,
         router_bias: None,
+        io: None,
+        prefetch: false,
     };
 
     pub(crate) fn load(self, path: &Path, n_tokens: usize) -> Box<dyn Model> {
@@ -97,6 +102,10 @@ impl Run {
                 let experts = |layer| (0..needs.experts).map(move |expert| bias(layer, expert));
                 (0..needs.layers).flat_map(experts).collect()
             }),
+            io: self.io,
+            prefetch: self.prefetch,
+            faults: Faults::default(),
+            usage: None,
         };
         (family.load)(&file, &options).expect("the model loads")
     }
@@ -125,7 +134,7 @@ impl Run {
                 block_tables: &vec![tables.as_slice(); n_groups],
                 output_rows: &rows,
             };
-            model.forward(&batch, logits);
+            model.forward(&batch, logits).expect("everything can be read");
         }
         logits
     }
@@ -154,7 +163,7 @@ impl Run {
             output_rows: &rows,
         };
         let mut logits = vec![f32::NAN; token_ids.len() * model.n_vocab()];
-        model.forward(&batch, &mut logits);
+        model.forward(&batch, &mut logits).expect("everything can be read");
         logits
     }
 }

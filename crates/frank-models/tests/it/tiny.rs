@@ -4,6 +4,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::PathBuf;
 
+use frank_hub::ModelFile;
+use frank_kernels::KvType;
+use frank_models::{ArchError, KvTypes, needs};
 use frank_testkit::assets;
 use npyz::NpyFile;
 
@@ -49,4 +52,15 @@ fn folder() -> PathBuf {
 fn npy<T: npyz::Deserialize>(name: &str) -> Vec<T> {
     let file = BufReader::new(File::open(assets::tiny(name)).expect("a file of the repository"));
     NpyFile::new(file).expect("an npy file").into_vec().expect("values of the stated type")
+}
+
+/// Whether the heads of a tiny model are whole blocks of a type.
+pub(crate) fn takes(name: &str, kv_type: KvType) -> bool {
+    let path = assets::tiny(&format!("{name}.gguf"));
+    let header = ModelFile::open(&path).expect("the tiny model opens").header;
+    match needs(&header, KvTypes { k: kv_type, v: kv_type }) {
+        Ok(_) => true,
+        Err(ArchError::KvHead { .. }) => false,
+        Err(error) => panic!("{name}: {error}"),
+    }
 }

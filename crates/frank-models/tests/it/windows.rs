@@ -133,13 +133,16 @@ impl Sequence {
             output_rows: &(0..token_ids.len()).collect::<Vec<_>>(),
         };
         let mut logits = vec![f32::NAN; token_ids.len() * self.model.n_vocab()];
-        self.model.forward(&batch, &mut logits);
+        self.model.forward(&batch, &mut logits).expect("everything can be read");
         logits
     }
 }
 
 /// Whether a sequence that holds only what it must gives the logits of one that holds everything.
 fn check(name: &str, kv_type: KvType, chunk: usize, between: Between) {
+    if !tiny::takes(name, kv_type) {
+        return;
+    }
     let path = assets::tiny(&format!("{name}.gguf"));
     let token_ids = Tiny::read(name).token_ids;
     let n_ctx = token_ids.len();
@@ -170,6 +173,7 @@ fn a_copied_block_is_as_good_as_the_first() {
     for name in tiny::names() {
         check(&name, KvType::F16, 7, Between::Copied);
         check(&name, KvType::F32, 64, Between::Copied);
+        check(&name, KvType::Q4_0, 33, Between::Copied);
     }
 }
 
@@ -178,6 +182,7 @@ fn blocks_that_were_read_out_go_on_in_another_model_of_the_file() {
     for name in tiny::names() {
         check(&name, KvType::F16, 64, Between::Restored);
         check(&name, KvType::F32, 33, Between::Restored);
+        check(&name, KvType::Q8_0, 33, Between::Restored);
     }
 }
 

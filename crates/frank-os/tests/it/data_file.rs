@@ -106,6 +106,12 @@ fn pages_that_were_read_are_dropped_when_they_are_not_wanted_any_more() {
     file.forget_cached(1 << 40, 0);
 }
 
+/// How many of these pages of a file the system holds.
+pub(crate) fn cached_pages_of(path: &Path, pages: std::ops::Range<usize>) -> usize {
+    let reader = std::fs::File::open(path).expect("the file is there");
+    cached_pages(&reader, pages.end) - cached_pages(&reader, pages.start)
+}
+
 /// How many of the first `n_pages` pages of a file the system holds.
 #[expect(unsafe_code, reason = "the standard library maps no files")]
 fn cached_pages(file: &std::fs::File, n_pages: usize) -> usize {

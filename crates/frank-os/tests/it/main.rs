@@ -4,3 +4,4 @@ mod anon_buffer;
 mod cgroup;
 mod data_file;
 mod facts;
+mod read_queue;

@@ -10,7 +10,7 @@ use super::{Owner, RankingError};
 use crate::needs::ModelNeeds;
 
 /// The first line that a hotness file may have.
-const HOTNESS_HEADER: &str = "layer,expert,count";
+pub(super) const HOTNESS_HEADER: &str = "layer,expert,count";
 
 /// Bytes of one router bias.
 const BIAS_BYTES: usize = 4;

@@ -111,6 +111,32 @@ fn slots_are_as_large_as_the_largest_streamed_expert() {
     assert_eq!(plan.devices[0].uses.stream_cache, 90 * MIB);
 }
 
+#[test]
+fn where_the_larger_experts_are_resident_smaller_slots_fill_the_cache() {
+    // Layer 0 has experts of 4 MiB, and all of them are beside the dense weights; the others are of 1 MiB.
+    let mut needs = expert_model();
+    needs.expert_layers[0].slot_bytes = 4 * MIB;
+    needs.expert_bytes += 24 * MIB;
+    let budgets = vec![("cpu:0".to_owned(), 32 * MIB)];
+    let hot: String = (0..8).map(|expert| format!("0,{expert},9\n")).collect();
+    let ranking =
+        Ranking { hotness: Some(Hotness::parse(&hot, &needs).unwrap()), ..Ranking::default() };
+    // One token's experts take slots of 4 MiB as long as anything may be streamed; 2 MiB are for rounding.
+    let limits = |cache: Option<u64>| Limits {
+        ranking: ranking.clone(),
+        expert_budgets: budgets.clone(),
+        stream_cache: cache.map(|bytes| StreamCache { device: None, bytes }),
+        ..beyond((240 + 32 + 2) * MIB)
+    };
+    let check = |limits: &Limits, slots, bytes| {
+        let plan = plan(&needs, &machine(16 * GIB, 16 * GIB), limits).expect("it fits");
+        assert_eq!((plan.experts.primary, plan.experts.cache_slots), (8, slots));
+        assert_eq!((plan.expert_tiers.slot_bytes, plan.devices[0].uses.stream_cache), (MIB, bytes));
+    };
+    check(&limits(None), 232, 232 * MIB);
+    check(&limits(Some(242 * MIB)), 232, 232 * MIB);
+}
+
 fn hotness(text: &str) -> Ranking {
     let hotness = Hotness::parse(text, &expert_model()).expect("well-formed");
     Ranking { hotness: Some(hotness), ..Ranking::default() }

@@ -45,6 +45,7 @@ fn a_machine_is_read_with_sizes_of_both_forms() {
         bandwidth: Some(51_200_000_000),
         arithmetic: Some(140_000_000_000),
         part_of: None,
+        is_declared: false,
     };
     assert_eq!(machine.devices[0], cpu);
     assert_eq!((machine.devices[1].headroom, machine.devices[1].bandwidth), (None, None));

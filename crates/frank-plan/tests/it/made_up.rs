@@ -69,6 +69,7 @@ pub(crate) fn device(id: &str, kind: &str, total: u64, free: u64) -> Device {
         bandwidth: None,
         arithmetic: None,
         part_of: None,
+        is_declared: false,
     }
 }
 

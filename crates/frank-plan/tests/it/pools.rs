@@ -150,7 +150,7 @@ fn there_are_no_more_devices_than_a_tier_can_name() {
     }
     assert_eq!(machine.declare("cpu:256", MIB), Err(MachineError::TooManyDevices { count: 257 }));
     let text = machine.to_toml();
-    assert_eq!(Machine::from_toml(&text), Ok(machine));
+    assert_eq!(Machine::from_toml(&text).map(|machine| machine.to_toml()), Ok(text));
 }
 
 #[test]

@@ -60,7 +60,8 @@ fn where_nothing_is_enough_the_smallest_need_is_said() {
     let limits = Limits { memory_budget: Some(64 * MIB), ..Limits::default() };
     let refusal = refuse(&machine(16 * GIB, 100 * MIB), &limits);
     assert_eq!(refusal.change, Vec::<String>::new());
-    let smallest = "; one request of 256 tokens alone needs 131.44 MiB";
+    let smallest =
+        "; one request of 256 tokens alone needs 131.44 MiB; nothing on this machine makes it fit";
     assert!(refusal.reason.ends_with(smallest), "{}", refusal.reason);
 }
 

@@ -57,7 +57,8 @@ fn a_stream_cache_below_its_floor_is_refused_with_the_least_that_works() {
     let expected = "a stream cache of 60.00 MiB is below its floor of 60.00 MiB: \
         60 slots of 1.00 MiB, the experts of one token";
     assert_eq!((refusal.reason.as_str(), refusal.short_by), (expected, 1));
-    assert_eq!(refusal.change, ["--stream-cache 60MiB"]);
+    // Or fewer are streamed than one token may want.
+    assert_eq!(refusal.change, ["--stream-cache 60MiB", "--expert-budget cpu:0=182MiB"]);
     plan(&expert_model(), &machine(16 * GIB, 16 * GIB), &limits(60 * MIB)).expect("the floor");
 }
 
@@ -115,4 +116,96 @@ fn a_shortage_of_shared_memory_names_who_shares_it() {
     assert_eq!((refusal.device.as_str(), refusal.short_by), ("cpu:0", 30 * MIB));
     let expected = "less 0 B headroom, shared with cpu:1), 30.00 MiB short";
     assert!(refusal.reason.contains(expected), "{}", refusal.reason);
+}
+
+/// 16 GiB, and a pool `cpu:1` of `bytes` of them as `limits` then declare it.
+fn with_pool(bytes: u64, limits: Limits) -> (Machine, Limits) {
+    let mut machine = machine(16 * GIB, 16 * GIB);
+    machine.declare("cpu:1", bytes).expect("a new name");
+    let mut limits = limits;
+    limits.devices.push(("cpu:1".to_owned(), bytes));
+    (machine, limits)
+}
+
+/// Budgets with which every expert is streamed.
+fn no_experts() -> Vec<(String, u64)> {
+    vec![("cpu:0".to_owned(), 0), ("cpu:1".to_owned(), 0)]
+}
+
+#[test]
+fn a_pool_too_small_for_its_slots_is_refused_with_the_size_that_holds_them() {
+    let cache = StreamCache { device: Some("cpu:1".to_owned()), bytes: 80 * MIB };
+    let budgets = vec![("cpu:0".to_owned(), 20 * MIB)];
+    let limits =
+        Limits { stream_cache: Some(cache), expert_budgets: budgets, ..settings(512, 1, 32) };
+    let (machine, limits) = with_pool(70 * MIB, limits);
+    let refusal = refuse(&machine, &limits);
+    assert_eq!((refusal.device.as_str(), refusal.short_by), ("cpu:1", 10 * MIB));
+    assert!(refusal.reason.contains("70.00 MiB allowed by --device cpu:1"), "{}", refusal.reason);
+    assert_eq!(
+        refusal.change,
+        ["--stream-cache cpu:1=70MiB", "--device cpu:1=80MiB", "--expert-budget cpu:0=170MiB",]
+    );
+}
+
+#[test]
+fn where_a_larger_pool_would_hold_all_experts_it_is_suggested() {
+    let caps = vec![("cpu:0".to_owned(), beside_experts(false) + 10 * MIB)];
+    let limits = Limits { devices: caps, ..settings(512, 1, 32) };
+    let (machine, limits) = with_pool(100 * MIB, limits);
+    let refusal = refuse(&machine, &limits);
+    // Only experts can lie in the pool, and 10 of them fit beside the dense weights.
+    assert!(refusal.change.contains(&"--device cpu:1=230MiB".to_owned()), "{:?}", refusal.change);
+}
+
+#[test]
+fn where_two_things_are_wrong_two_changes_that_fit_together_are_one_suggestion() {
+    // The cache is below its floor, and the budget is too small for the floor.
+    let cache = StreamCache { device: None, bytes: 40 * MIB };
+    let limits = Limits {
+        stream_cache: Some(cache),
+        expert_budgets: no_experts()[..1].to_vec(),
+        ..budget(beside_experts(true) + 42 * MIB)
+    };
+    let refusal = refuse(&machine(16 * GIB, 16 * GIB), &limits);
+    assert_eq!(refusal.change, ["--memory-budget 200MiB --stream-cache 60MiB"]);
+    // A pool is too small for the slots that were asked for there, and one that holds them is more than the budget.
+    let cache = StreamCache { device: Some("cpu:1".to_owned()), bytes: 60 * MIB };
+    let limits = Limits {
+        stream_cache: Some(cache),
+        expert_budgets: no_experts(),
+        ..budget(beside_experts(true) + 50 * MIB)
+    };
+    let (machine, limits) = with_pool(50 * MIB, limits);
+    let refusal = refuse(&machine, &limits);
+    assert_eq!(refusal.change, ["--memory-budget 200MiB --device cpu:1=60MiB"]);
+}
+
+#[test]
+fn slots_for_which_their_device_has_no_room_are_suggested_on_another() {
+    let mut machine = machine(GIB, beside_experts(true) + 70 * MIB);
+    machine.devices[0].headroom = Some(0);
+    machine.devices.push(device("cpu:1", "cpu", 30 * MIB, 30 * MIB));
+    let cache = StreamCache { device: Some("cpu:1".to_owned()), bytes: 60 * MIB };
+    let limits =
+        Limits { stream_cache: Some(cache), expert_budgets: no_experts(), ..settings(512, 1, 32) };
+    let refusal = refuse(&machine, &limits);
+    assert_eq!(refusal.change, ["--stream-cache cpu:0=60MiB"]);
+}
+
+#[test]
+fn protected_experts_that_no_budget_holds_are_what_it_only_fits_without() {
+    let all: Vec<String> = (0..30).map(|layer| format!("\"{layer}\": [0,1,2,3,4,5,6,7]")).collect();
+    let protected = Protected::parse(&format!("{{{}}}", all.join(", ")), &expert_model()).unwrap();
+    let limits = Limits {
+        ranking: Ranking { protected: Some(protected), ..Ranking::default() },
+        ..settings(512, 1, 32)
+    };
+    let refusal = refuse(&machine(16 * GIB, beside_experts(true) + 70 * MIB), &limits);
+    assert_eq!(refusal.change, Vec::<String>::new());
+    assert!(
+        refusal.reason.ends_with("; it can only fit without --protected-experts"),
+        "{}",
+        refusal.reason
+    );
 }

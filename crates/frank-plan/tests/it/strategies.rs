@@ -2,9 +2,9 @@
 
 use frank_plan::{
     ComputeNeeds, Device, ExpertLayer, Hotness, LayerState, Limits, Machine, ModelNeeds, Placement,
-    Protected, Ranking, StreamCache, parse_size,
+    Protected, Ranking, Refusal, StreamCache, parse_size, plan,
 };
-use proptest::prelude::{Just, Strategy, any, prop_oneof};
+use proptest::prelude::{Just, Strategy, TestCaseError, any, prop_assert, prop_oneof};
 use proptest::{collection, option};
 
 use crate::made_up::{GIB, MIB, dense_model, device, expert_model, machine};
@@ -143,6 +143,60 @@ pub(crate) fn with_options(limits: &Limits, options: &str) -> Limits {
         }
     }
     limits
+}
+
+/// Checks that each suggestion of a refusal fits, on the machine with the pools that it declares, and that one without
+/// suggestions says that there is none: nothing short, with all memory and with the fewest slots on any device, fits then.
+pub(crate) fn check_suggestions(
+    needs: &ModelNeeds,
+    machine: &Machine,
+    limits: &Limits,
+    refusal: &Refusal,
+) -> Result<(), TestCaseError> {
+    for change in &refusal.change {
+        let changed = with_options(limits, change);
+        let fits = plan(needs, &declared(machine, &changed), &changed).is_ok();
+        prop_assert!(fits, "{change} for {refusal:?}");
+    }
+    if !refusal.change.is_empty() {
+        return Ok(());
+    }
+    let last_words =
+        ["nothing on this machine makes it fit", "it can only fit without", "can be placed"];
+    prop_assert!(last_words.iter().any(|words| refusal.reason.contains(words)), "{refusal:?}");
+    let nowhere = std::iter::once(None);
+    let devices = machine.devices.iter().filter(|device| device.kind == "cpu");
+    let caches = nowhere.chain(devices.map(|device| Some(device.id.clone())));
+    for device in caches {
+        let all = Limits {
+            headroom: Some(0),
+            disk_cache: limits.disk_cache,
+            ranking: limits.ranking.clone(),
+            stream_cache: device
+                .map(|id| StreamCache { device: Some(id), bytes: refusal_floor(refusal) }),
+            devices: limits.devices.iter().filter(|(id, _)| id == "cpu:2").cloned().collect(),
+            ..crate::made_up::settings(refusal.attempt.ctx_size.clamp(1, 32), 1, 1)
+        };
+        prop_assert!(plan(needs, machine, &all).is_err(), "{all:?} for {refusal:?}");
+    }
+    Ok(())
+}
+
+/// Bytes of slots that any token of the model of a refusal finds room in.
+fn refusal_floor(refusal: &Refusal) -> u64 {
+    let tiers = &refusal.attempt.expert_tiers;
+    refusal.attempt.experts.floor_slots.saturating_mul(tiers.slot_bytes).saturating_add(2 * MIB)
+}
+
+/// `machine` with the declared pools as large as `limits` say.
+fn declared(machine: &Machine, limits: &Limits) -> Machine {
+    let mut machine = machine.clone();
+    let pools: Vec<Device> = machine.devices.extract_if(.., |device| device.is_declared).collect();
+    for pool in pools {
+        let asked = limits.devices.iter().rev().find(|(id, _)| *id == pool.id);
+        machine.declare(&pool.id, asked.map_or(pool.total, |entry| entry.1)).expect("it was there");
+    }
+    machine
 }
 
 /// Models with up to 6 layers of experts of one size or two, some of less than a page and some of many.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::script::says;
-use crate::server::{Setup, ask, server_that_says};
+use crate::server::{Setup, ask, chunks_of, server_that_says};
 
 fn text(answer: &Value) -> &str {
     answer["choices"][0]["message"]["content"].as_str().expect("an answer has a text")
@@ -101,4 +101,33 @@ async fn timings_tell_how_long_it_took() {
     let (last, others) = chunks.split_last().unwrap();
     assert_eq!(last["timings"]["predicted_n"], 6);
     assert!(others.iter().all(|chunk| chunk.get("timings").is_none()));
+}
+
+#[tokio::test]
+async fn usage_has_the_times_whole_or_streamed_in_both_dialects() {
+    let server = server_that_says("Hello.").await;
+    let options = json!({"include_usage": true});
+    for (path, body) in [
+        ("/v1/chat/completions", ask("Hi", json!({}))),
+        ("/v1/completions", json!({"prompt": "Once"})),
+    ] {
+        let whole: Value = server.post(path, &body).send().await.unwrap().json().await.unwrap();
+        let mut body = body;
+        body["stream"] = true.into();
+        body["stream_options"] = options.clone();
+        let text = server.post(path, &body).send().await.unwrap().text().await.unwrap();
+        let chunks = chunks_of(text.strip_suffix("data: [DONE]\n\n").unwrap());
+        for usage in [&whole["usage"], &chunks.last().unwrap()["usage"]] {
+            let timings = usage["timings"].as_object().unwrap();
+            let names: Vec<_> = timings.keys().map(String::as_str).collect();
+            assert_eq!(
+                names,
+                ["cached_prefix_tokens", "prefilled_tokens", "prefill_ms", "decode_ms"]
+            );
+            assert_eq!(timings["cached_prefix_tokens"], 0);
+            assert_eq!(timings["prefilled_tokens"], usage["prompt_tokens"]);
+            assert!(timings["prefill_ms"].as_f64().unwrap() > 0.0, "{usage}");
+            assert!(timings["decode_ms"].as_f64().unwrap() > 0.0, "{usage}");
+        }
+    }
 }

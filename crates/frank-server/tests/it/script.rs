@@ -1,11 +1,14 @@
 //! A model without arithmetic: each answer is a given list of tokens, and every step can be held.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
+use frank_experts::{StoreError, StoreStatistics};
 use frank_gguf::{Array, Metadata, Value};
-use frank_models::{Batch, KvGroup, Model};
+use frank_models::{Batch, KvGroup, Model, StepError};
+use frank_os::OsError;
 use frank_tokenizer::Tokenizer;
 
 /// Begins a message; written by the template only.
@@ -16,6 +19,8 @@ pub(crate) const IM_END: u32 = 257;
 pub(crate) const POISON: u32 = 258;
 /// In an answer: `a` or `b`, each as likely as the other.
 pub(crate) const EITHER: u32 = 300;
+/// In an answer: nothing, but what it takes to say so cannot be read while [`Controls::reads_fail`].
+pub(crate) const UNREAD: u32 = 301;
 const N_VOCAB: usize = 259;
 
 /// Positions of one KV block.
@@ -64,6 +69,9 @@ pub(crate) fn says(text: &str) -> Vec<u32> {
 pub(crate) struct Controls {
     prompts: Arc<Mutex<Vec<Vec<u32>>>>,
     permits: Option<Sender<()>>,
+    pub(crate) reads_fail: Arc<AtomicBool>,
+    /// What the model says of its experts, of which each row misses one.
+    pub(crate) experts: Arc<Mutex<Option<StoreStatistics>>>,
 }
 
 impl Controls {
@@ -88,6 +96,8 @@ pub(crate) struct Script {
     permits: Option<Receiver<()>>,
     groups: [KvGroup; 1],
     prompts: Arc<Mutex<Vec<Vec<u32>>>>,
+    reads_fail: Arc<AtomicBool>,
+    experts: Arc<Mutex<Option<StoreStatistics>>>,
     /// What lies in the cache, by block and place in it.
     cache: HashMap<(u32, u32), Entry>,
 }
@@ -117,9 +127,12 @@ impl Script {
             permits: theirs,
             groups: [KvGroup { window: None, n_blocks, block_bytes: 1 }],
             prompts: Arc::clone(&prompts),
+            reads_fail: Arc::default(),
+            experts: Arc::default(),
             cache: HashMap::new(),
         };
-        (Box::new(model), Controls { prompts, permits: ours })
+        let (reads_fail, experts) = (Arc::clone(&model.reads_fail), Arc::clone(&model.experts));
+        (Box::new(model), Controls { prompts, permits: ours, reads_fail, experts })
     }
 
     /// Puts the rows of a batch into the cache, and notes those of prompts: they come before the first answer token.
@@ -173,22 +186,34 @@ impl Model for Script {
         &self.groups
     }
 
-    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) {
+    fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<(), StepError> {
         if self.permits.as_ref().is_some_and(|permits| permits.recv().is_err()) {
             self.permits = None;
         }
         self.listen(batch);
+        if let Some(experts) = &mut *self.experts.lock().expect("no test panics while it looks") {
+            experts.misses += batch.n_rows() as u64;
+        }
         logits.fill(0.0);
         for (&row, logits) in batch.output_rows.iter().zip(logits.chunks_exact_mut(N_VOCAB)) {
             let slot = slot(batch, row, batch.positions[row]);
             let entry = self.cache.get_mut(&slot).expect("its row was just seen");
             let token_id = self.answer[entry.n_answered.min(self.answer.len() - 1)];
             assert!(token_id != POISON, "the poisoned token");
+            if token_id == UNREAD && self.reads_fail.load(Ordering::Relaxed) {
+                return Err(unread());
+            }
+            let token_id = if token_id == UNREAD { IM_END } else { token_id };
             entry.is_answered = true;
             let likely =
                 if token_id == EITHER { vec![b'a'.into(), b'b'.into()] } else { vec![token_id] };
             likely.into_iter().for_each(|id| logits[id as usize] = 50.0);
         }
+        Ok(())
+    }
+
+    fn expert_statistics(&self) -> Option<StoreStatistics> {
+        *self.experts.lock().expect("no test panics while it looks")
     }
 
     fn copy_block(&mut self, _group: usize, from: u32, to: u32) {
@@ -204,4 +229,12 @@ impl Model for Script {
     }
 
     fn write_block(&mut self, _group: usize, _block: u32, _bytes: &[u8]) {}
+}
+
+/// What a model says that cannot read an expert.
+fn unread() -> StepError {
+    let path = "model.gguf".into();
+    let source = std::io::Error::from_raw_os_error(5);
+    let source = OsError::Read { path, offset: 4096, want: 512, source };
+    StoreError::Read { layer: 2, expert: 7, source }.into()
 }

@@ -29,6 +29,7 @@ def check_whole(client):
     assert reply.choices[0].message.content == ANSWER, reply
     assert reply.choices[0].finish_reason == "stop", reply
     assert reply.usage.completion_tokens == N_TOKENS, reply
+    assert reply.usage.timings["prefilled_tokens"] == reply.usage.prompt_tokens, reply
     assert reply.id.startswith("chatcmpl-") and reply.object == "chat.completion", reply
     cut = client.chat.completions.create(model="scripted", messages=MESSAGES, max_completion_tokens=5, stop=["x"])
     assert (cut.choices[0].message.content, cut.choices[0].finish_reason) == ("Hello", "length"), cut
@@ -43,6 +44,7 @@ def check_stream(client):
     text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     assert text == ANSWER, text
     assert chunks[-1].choices == [] and chunks[-1].usage.completion_tokens == N_TOKENS, chunks[-1]
+    assert chunks[-1].usage.timings["decode_ms"] > 0, chunks[-1]
     assert chunks[-2].choices[0].finish_reason == "stop", chunks[-2]
     with client.chat.completions.stream(model="scripted", messages=MESSAGES) as stream:
         stream.until_done()

@@ -14,7 +14,13 @@ fn metrics_with_series() -> Metrics {
         .model_info
         .get_or_create(&ModelLabels { model: "m \"1\"\n".to_owned(), version: "0" })
         .set(1);
-    metrics.experts.get_or_create(&TierLabels { tier: "resident" }).set(1);
+    let tier = TierLabels { tier: "streamed" };
+    metrics.experts.get_or_create(&tier).set(1);
+    metrics.experts_in_memory.get_or_create(&tier).set(1);
+    metrics.expert_hits.get_or_create(&tier).inc();
+    metrics.expert_misses.get_or_create(&tier).inc();
+    metrics.expert_read.get_or_create(&tier).inc();
+    metrics.expert_read_seconds.get_or_create(&tier).inc_by(0.5);
     metrics
 }
 

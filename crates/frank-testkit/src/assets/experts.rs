@@ -31,6 +31,45 @@ pub fn smol_moe() -> Option<PathBuf> {
     Some(path)
 }
 
+/// Bytes of [`large_moe`]'s file, to a hundredth.
+pub const LARGE_MOE_BYTES: u64 = 8_575_000_000;
+/// Bytes of [`skewed_moe`]'s file, to a hundredth.
+pub const SKEWED_MOE_BYTES: u64 = 3_090_000_000;
+
+/// A file of 8.6 GB with experts of random weights, 24 layers of the shape of Qwen3-30B-A3B, all experts wanted alike: for
+/// measurements only. Whoever wants it first makes it in the test cache, in minutes.
+/// # Panics
+/// When SmolLM2, whose tokenizer it has, was not installed yet, saying how; when it cannot be written.
+pub fn large_moe() -> PathBuf {
+    made(&large(), large_moe_path())
+}
+
+/// Where [`large_moe`] is, whether or not it is there.
+pub fn large_moe_path() -> PathBuf {
+    path(&large(), "")
+}
+
+/// A file of 3.1 GB with experts of random weights, 8 layers of the shape of Qwen3-30B-A3B, some experts wanted much more than
+/// others: for measurements only. Whoever wants it first makes it in the test cache.
+/// # Panics
+/// As [`large_moe`].
+pub fn skewed_moe() -> PathBuf {
+    made(&skewed(), skewed_moe_path())
+}
+
+/// Where [`skewed_moe`] is, whether or not it is there.
+pub fn skewed_moe_path() -> PathBuf {
+    path(&skewed(), "-skewed")
+}
+
+fn large() -> SyntheticMoe {
+    SyntheticMoe { layers: 24, ..SyntheticMoe::default() }
+}
+
+fn skewed() -> SyntheticMoe {
+    SyntheticMoe { layers: 8, skew: 1.0, seed: 2, ..SyntheticMoe::default() }
+}
+
 /// A file of about 1 GB with experts of random weights: 16 layers of 64 experts, of which 4 are used, 864 KiB each.
 ///
 /// The first test that wants it makes it in the test cache, in some seconds.
@@ -51,9 +90,18 @@ pub fn synthetic_moe() -> PathBuf {
         skew: 0.5,
         ..SyntheticMoe::default()
     };
-    let path = cache_dir().join(format!("models/{}.{}.gguf", moe.name(), SyntheticMoe::VERSION));
+    made(&moe, path(&moe, ""))
+}
+
+/// `mark` tells files of one shape apart.
+fn path(moe: &SyntheticMoe, mark: &str) -> PathBuf {
+    cache_dir().join(format!("models/{}{mark}.{}.gguf", moe.name(), SyntheticMoe::VERSION))
+}
+
+/// The file at `path`, made where it is not there.
+fn made(moe: &SyntheticMoe, path: PathBuf) -> PathBuf {
     if !path.is_file() {
-        make(&moe, &path);
+        make(moe, &path);
     }
     path
 }

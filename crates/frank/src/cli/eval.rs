@@ -273,7 +273,7 @@ fn each_row(
             output_rows,
         };
         let logits = &mut logits[..n_rows * n_vocab];
-        model.forward(&batch, logits);
+        model.forward(&batch, logits)?;
         for (&position, logits) in positions.iter().zip(logits.chunks_exact(n_vocab)) {
             row(position as usize, logits)?;
         }

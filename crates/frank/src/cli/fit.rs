@@ -17,6 +17,7 @@ use crate::plan_bars::{Look, bars};
 use crate::plan_svg::svg;
 use crate::plan_text::table;
 use crate::report::{Failure, print};
+use crate::usage::Usage;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -114,13 +115,23 @@ impl Fit {
         let mut needs = self.options.needs(&file.header)?;
         needs.warnings.extend(cut_off(&file));
         let machine = self.options.with_pools(self.machine()?)?;
-        let limits = self.options.limits(&machine, &needs)?;
+        let mut limits = self.options.limits(&machine, &needs)?;
+        let mut usage = Usage::read(&file, &needs);
+        if let Some(usage) = &mut usage {
+            usage.rank(&self.options, &mut limits);
+        }
         self.options.router_bias(&needs)?;
         let result = match self.optimize {
             Some(aim) => optimize(&needs, &machine, &limits, aim.into()),
             None => plan(&needs, &machine, &limits),
         };
         let outcome = Outcome::from(result);
+        if outcome.fits {
+            self.options.check_streaming(&outcome.plan)?;
+        }
+        if let Some(usage) = &usage {
+            usage.tell_use(&outcome.plan);
+        }
         if let Some(place) = svg_place {
             place.write(&svg(&outcome))?;
         }

@@ -28,6 +28,7 @@ use crate::options::ModelOptions;
 use crate::plan_text::table;
 use crate::report::{Code, Failure, tell};
 use crate::serving::runtime;
+use crate::usage::UsageWriter;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,15 +107,17 @@ impl Run {
         if self.raw && matches!(input, Input::Terminal) {
             return Err(Failure::usage("--raw needs a PROMPT: a chat has a template").into());
         }
-        let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
+        let mut prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
         let runtime = runtime()?;
         let task = self.task(&prepared, input)?;
         let form = self.form.form(&prepared.tokenizer)?;
         tell(table(&prepared.plan).trim_end());
         let speaker = self.speaker(&prepared, form)?;
+        let usage = prepared.usage.take();
         // The header has done its work.
         drop(prepared);
-        runtime.block_on(perform(&speaker, task))
+        let usage = usage.map(|usage| UsageWriter::new(usage, speaker.engine.clone()));
+        runtime.block_on(perform(&speaker, usage.as_ref(), task))
     }
 
     /// Refuses what would change nothing.
@@ -203,19 +206,29 @@ fn check_prompt(n_prompt: usize, n_ctx: usize) -> Result<(), SubmitError> {
     }
 }
 
-async fn perform(speaker: &Speaker, task: Task) -> anyhow::Result<()> {
+/// Does what is asked, and notes what was learned about the experts of the model.
+async fn perform(speaker: &Speaker, usage: Option<&UsageWriter>, task: Task) -> anyhow::Result<()> {
     let mut interrupts = interrupts()?;
+    let mut interrupted = false;
     match task {
         Task::Chat(chat) => chat.run(speaker, &mut interrupts).await?,
         Task::Answer(prompt) => {
             let answer = speaker.speak(prompt, &mut interrupts).await?;
             tell(&answer.stats());
-            if answer.interrupted {
-                return Err(Failure::new(Code::Interrupted, "interrupted").into());
-            }
+            interrupted = answer.interrupted;
         }
     }
-    tokio::task::block_in_place(|| speaker.engine.shutdown());
+    tokio::task::block_in_place(|| {
+        if !interrupted {
+            speaker.engine.shutdown();
+        }
+        if let Some(usage) = usage {
+            usage.save();
+        }
+    });
+    if interrupted {
+        return Err(Failure::new(Code::Interrupted, "interrupted").into());
+    }
     Ok(())
 }
 

@@ -7,8 +7,9 @@ use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
+use frank_os::IoBackend;
 use frank_plan::{
-    Hotness, Limits, Machine, ModelNeeds, Placement, Protected, Ranking, Size, StreamCache,
+    Hotness, Limits, Machine, ModelNeeds, Placement, Plan, Protected, Ranking, Size, StreamCache,
     parse_router_bias, parse_size,
 };
 
@@ -48,12 +49,12 @@ pub(crate) struct ExpertOptions {
     #[arg(long, value_name = "FILE")]
     router_bias: Option<PathBuf>,
 
-    /// How experts are read from the drive: auto or pread
+    /// How experts are read from the drive: auto, uring, pread or mmap; auto takes what the system gives, uring first
     #[arg(long, value_name = "WAY")]
     io: Option<Io>,
 
-    /// Read only experts that are needed now; nothing else is read yet
-    #[arg(long, hide = true)]
+    /// Read only experts that are needed now, and none that the next layer will probably need
+    #[arg(long)]
     no_prefetch: bool,
 }
 
@@ -63,18 +64,42 @@ impl ExpertOptions {
     /// # Errors
     /// Names the first of them.
     pub(super) fn check_effect(&self, needs: &ModelNeeds) -> Result<(), Failure> {
-        let (option, fact) = match self.given() {
-            Some(option) if needs.experts == 0 => (
-                option,
-                format!("{option} has no effect: this {} model has no experts", needs.arch),
-            ),
-            _ if self.no_prefetch => {
-                let fact = "--no-prefetch has no effect yet: experts are read when they are needed";
-                ("--no-prefetch", fact.to_owned())
+        match self.given() {
+            Some(option) if needs.experts == 0 => {
+                let fact = format!("this {} model has no experts", needs.arch);
+                Err(no_effect(option, &fact))
             }
-            _ => return Ok(()),
-        };
-        Err(Failure::usage(fact).hint(format!("leave out {option}")))
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses options about reading where nothing is read.
+    ///
+    /// # Errors
+    /// Names the first of them.
+    pub(super) fn check_streaming(&self, plan: &Plan) -> Result<(), Failure> {
+        let options = [("--io", self.io.is_some()), ("--no-prefetch", self.no_prefetch)];
+        match options.into_iter().find(|&(_, is_given)| is_given) {
+            Some((option, _)) if plan.experts.stream == 0 => {
+                Err(no_effect(option, "every expert stays in memory"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The way to read; `None` where the system's best is taken.
+    pub(super) fn backend(&self) -> Option<IoBackend> {
+        self.io.and_then(|Io(backend)| backend)
+    }
+
+    /// Whether experts are read ahead.
+    pub(super) fn prefetches(&self) -> bool {
+        !self.no_prefetch
+    }
+
+    /// Whether a ranking is given that comes before what was learned.
+    pub(super) fn is_ranked(&self) -> bool {
+        self.placement.is_some() || self.hotness.is_some()
     }
 
     /// The first of them that was given.
@@ -163,23 +188,28 @@ fn read_bounded(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How experts are read from the drive. There is one way yet, so nothing follows from the choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Io {
-    Auto,
-    Pread,
+fn no_effect(option: &str, reason: &str) -> Failure {
+    let fact = format!("{option} has no effect: {reason}");
+    Failure::usage(fact).hint(format!("leave out {option}"))
 }
+
+/// How experts are read from the drive; `None` is what the system gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Io(Option<IoBackend>);
 
 impl FromStr for Io {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "pread" => Ok(Self::Pread),
-            "uring" | "mmap" => Err(format!("{text} is not available yet; pread is")),
-            _ => Err(format!("`{text}` is no way to read; auto and pread are")),
-        }
+        Ok(Self(match text {
+            "auto" => None,
+            "uring" => Some(IoBackend::Uring),
+            "pread" => Some(IoBackend::Pread),
+            "mmap" => Some(IoBackend::Mmap),
+            _ => {
+                return Err(format!("`{text}` is no way to read; auto, uring, pread and mmap are"));
+            }
+        }))
     }
 }
 
@@ -211,11 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn one_way_to_read_is_there_and_those_to_come_are_told_apart_from_none() {
-        assert_eq!(("auto".parse(), "pread".parse()), (Ok(Io::Auto), Ok(Io::Pread)));
-        let refused = |text: &str| text.parse::<Io>().unwrap_err();
-        assert_eq!(refused("uring"), "uring is not available yet; pread is");
-        assert_eq!(refused("mmap"), "mmap is not available yet; pread is");
-        assert_eq!(refused("magic"), "`magic` is no way to read; auto and pread are");
+    fn every_way_to_read_has_its_word() {
+        let check = |text: &str, backend| assert_eq!(text.parse(), Ok(Io(backend)), "{text}");
+        check("auto", None);
+        check("uring", Some(IoBackend::Uring));
+        check("pread", Some(IoBackend::Pread));
+        check("mmap", Some(IoBackend::Mmap));
+        let refused = "`magic` is no way to read; auto, uring, pread and mmap are";
+        assert_eq!("magic".parse::<Io>(), Err(refused.to_owned()));
     }
 }

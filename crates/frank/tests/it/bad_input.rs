@@ -203,12 +203,27 @@ fn a_device_that_is_none_is_refused() {
 #[test]
 fn a_kv_type_that_is_none_is_refused() {
     for (value, reason) in [
-        ("q8_0", "q8_0 is not available yet; f16 and f32 are"),
-        ("f16,q4_0", "q4_0 is not available yet; f16 and f32 are"),
-        ("int8", "`int8` is no type of a KV cache; f16 and f32 are"),
+        ("f16,q5_0", "`q5_0` is no type of a KV cache; f32, f16, q8_0, q4_0 are"),
+        ("int8", "`int8` is no type of a KV cache; f32, f16, q8_0, q4_0 are"),
     ] {
         let expected = format!("error: invalid value '{value}' for '--kv-type <K[,V]>': {reason}");
         assert_eq!(frank(["fit", "x.gguf", "--kv-type", value]).failed(2), [expected]);
+    }
+}
+
+#[test]
+fn a_kv_type_that_does_not_divide_the_heads_is_refused_before_the_weights_are_read() {
+    let llama = llama();
+    let llama = llama.to_str().unwrap();
+    let commands: [(&[&str], _, _); 2] =
+        [(&["fit", llama], "q8_0", "key"), (&["run", llama, "x"], "f16,q4_0", "value")];
+    for (command, value, side) in commands {
+        let kv_type = value.rsplit(',').next().unwrap();
+        let fact = format!(
+            "error: {side} heads have 16 components, and keys and values in {kv_type} need a multiple of 32"
+        );
+        let hint = "hint: --kv-type f16, or f32, takes heads of every size";
+        check_usage(&[command, &["--kv-type", value]].concat(), &[&fact, hint]);
     }
 }
 

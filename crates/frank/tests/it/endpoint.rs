@@ -33,11 +33,17 @@ impl Endpoint {
 
     /// As [`Endpoint::start`], with a log of `level`.
     pub(crate) fn start_logging(level: &str, model: &Path, options: &[&str]) -> Self {
+        Self::start_with(&[("FRANK_LOG", level)], model, options)
+    }
+
+    /// As [`Endpoint::start`], with variables of the environment.
+    pub(crate) fn start_with(variables: &[(&str, &str)], model: &Path, options: &[&str]) -> Self {
         let mut args =
             vec![OsStr::new("serve"), model.as_os_str(), "--port".as_ref(), "0".as_ref()];
         args.extend(options.iter().map(OsStr::new));
         let mut child = command(args)
-            .env("FRANK_LOG", level)
+            .env("FRANK_LOG", "warn")
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

@@ -135,16 +135,18 @@ fn an_answer_is_the_same_resident_streamed_and_in_two_pools_and_the_log_says_whe
         (answer(&endpoint), endpoint.get("/metrics", "").body)
     };
     let (resident, metrics) = check(&[], &format!("experts: {COUNT} on cpu:0\n"));
-    let gauge = format!("frank_experts{{tier=\"resident\"}} {COUNT}\n");
+    let gauge = format!("frank_experts{{tier=\"primary\"}} {COUNT}\n");
     assert!(metrics.contains(&gauge), "{metrics}");
-    assert!(metrics.contains("frank_expert_misses_total 0\n"), "{metrics}");
+    assert!(metrics.contains("frank_expert_misses_total{tier=\"primary\"} 0\n"), "{metrics}");
     let slot = Size(EXPERT_BYTES);
     let tiers = format!("experts: 0 on cpu:0, {COUNT} streamed through {SLOTS} slots of {slot}\n");
     let (streamed, metrics) = check(&STREAMED, &tiers);
     assert_eq!(streamed, resident);
-    assert!(metrics.contains(&gauge.replace("resident", "streamed")), "{metrics}");
+    assert!(metrics.contains(&gauge.replace("primary", "streamed")), "{metrics}");
     let value = |name: &str| -> u64 {
-        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix("{tier=\"streamed\"} "));
         value.unwrap_or_else(|| panic!("no {name}: {metrics}")).parse().expect("a number")
     };
     // Fewer slots than experts: some are read again, and some are still there.
@@ -316,13 +318,6 @@ fn options_about_experts_that_make_no_sense_are_refused_by_name() {
     let check = |options: &[&str], expected: &[&str]| {
         assert_eq!(moe.fit(options).failed(2), expected, "{options:?}");
     };
-    check(
-        &["--no-prefetch"],
-        &[
-            "error: --no-prefetch has no effect yet: experts are read when they are needed",
-            "hint: leave out --no-prefetch",
-        ],
-    );
     let has = "hint: it has cpu:0";
     check(
         &["--expert-budget", "cpu:1=1GiB"],
@@ -337,16 +332,14 @@ fn options_about_experts_that_make_no_sense_are_refused_by_name() {
         &["error: --device gpu:0: the machine has no such device", has],
     );
     for (option, value, reason) in [
-        ("--io <WAY>", "uring", "uring is not available yet; pread is"),
-        ("--io <WAY>", "mmap", "mmap is not available yet; pread is"),
-        ("--io <WAY>", "magic", "`magic` is no way to read; auto and pread are"),
+        ("--io <WAY>", "magic", "`magic` is no way to read; auto, uring, pread and mmap are"),
         ("--expert-budget <ID=SIZE>", "1GiB", "not ID=SIZE, as in cpu:0=4GiB"),
     ] {
         let name = option.split(' ').next().expect("a name");
         let expected = format!("error: invalid value '{value}' for '{option}': {reason}");
         check(&[name, value], &[&expected]);
     }
-    for way in ["auto", "pread"] {
-        moe.fit(&["--io", way]).ended(0);
+    for way in ["auto", "uring", "pread", "mmap"] {
+        moe.fit(&[&STREAMED[..], &["--io", way]].concat()).ended(0);
     }
 }

@@ -231,6 +231,17 @@ fn settings_change_what_is_used() {
         use_of("kv_cache", &[&long[..], &["--kv-type", "f32,f16"]].concat()),
         65536 * 3 * 2 * 16 * (4 + 2)
     );
+    // 6 layers with one head of 64 each for keys and for values; a block of 32 values is 34 bytes, or 18.
+    let of_64 = |kv_type: &str| {
+        let options = ["-c", "65536", "-np", "1", "--kv-type", kv_type, "-ub", "64"];
+        number(&plan(&assets::tiny("gemma3.gguf"), &options)["devices"][0]["use"]["kv_cache"])
+    };
+    for (kv_type, bytes) in
+        [("q8_0", 68 + 68), ("q4_0", 36 + 36), ("q8_0,q4_0", 68 + 36), ("f16,q4_0", 128 + 36)]
+    {
+        let all: u64 = (65536 + 5 * 4 * 32) * bytes;
+        assert_eq!(of_64(kv_type), all.next_multiple_of(2 << 20), "{kv_type}");
+    }
     assert!(use_of("compute", &["-ub", "512"]) > use_of("compute", &["-ub", "32"]));
 }
 

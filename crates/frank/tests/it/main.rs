@@ -17,6 +17,8 @@ mod probe;
 mod program;
 mod readme;
 mod real_models;
+mod repack;
 mod run;
 mod serve;
 mod stdout;
+mod streaming;

@@ -69,6 +69,7 @@ fn the_peak_of_served_requests_is_below_the_plan_by_3_percent_at_most() {
         check(model, &["--ctx-size", ctx_size, "--parallel", "1"]);
     }
     check(model, &["--ctx-size", "512", "--kv-type", "f32", "--ubatch-size", "64"]);
+    check(model, &["--ctx-size", "8192", "--kv-type", "q8_0"]);
     check(model, &["--ctx-size", "512", "--prefix-cache", "200MiB"]);
 }
 

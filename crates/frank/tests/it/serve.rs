@@ -22,13 +22,21 @@ fn a_model_is_served_and_a_prompt_of_token_ids_is_continued() {
     let body = r#"{"model":"other","prompt":[256,116,104],"max_tokens":5,"temperature":0,"ignore_eos":true}"#;
     let (first, second) =
         (endpoint.post("/v1/completions", body), endpoint.post("/v1/completions", body));
-    let usage = json!({
+    let mut usage = first.json()["usage"].take();
+    let timings = usage["timings"].take();
+    assert_eq!(first.status, 200, "{}", first.body);
+    assert_eq!(
+        (&timings["cached_prefix_tokens"], &timings["prefilled_tokens"]),
+        (&json!(0), &json!(3))
+    );
+    let counts = json!({
         "prompt_tokens": 3,
         "completion_tokens": 5,
         "total_tokens": 8,
         "prompt_tokens_details": {"cached_tokens": 0},
+        "timings": null,
     });
-    assert_eq!((first.status, first.json().get("usage")), (200, Some(&usage)), "{}", first.body);
+    assert_eq!(usage, counts, "{}", first.body);
     assert_eq!(first.json().pointer("/choices/0/text"), second.json().pointer("/choices/0/text"));
     assert_eq!(endpoint.get("/health", "").status, 200);
     let metrics = endpoint.get("/metrics", "").body;

@@ -106,7 +106,7 @@ impl Throughput {
             file_bytes: prepared.plan.model.file_bytes,
             threads,
             ubatch,
-            kv_types: [self.options.kv_types.k, self.options.kv_types.v].map(kv_type_name),
+            kv_types: [self.options.kv_types.k, self.options.kv_types.v].map(KvType::name),
             seed,
             bandwidth,
             rows,
@@ -188,13 +188,6 @@ fn step_bytes(needs: &frank_plan::ModelNeeds, test: Test) -> u64 {
 fn file_name(model: &OsStr) -> String {
     let text = model.to_string_lossy();
     text.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-fn kv_type_name(kv_type: KvType) -> &'static str {
-    match kv_type {
-        KvType::F16 => "f16",
-        KvType::F32 => "f32",
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,163 @@
+//! A mixture of experts that is larger than what it may hold, inside a control group, under traffic that changes its topic:
+//! the budget is a cap, and the answers are those of a server that holds everything.
+
+mod cap;
+mod topics;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use frank_os::DataFile;
+use frank_testkit::assets;
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+
+use super::memory::{mib, peak_bytes};
+use crate::cargo::target_dir;
+use crate::memory_group::MemoryGroup;
+use crate::server_process::ServerProcess;
+use cap::{CAPS, Cap};
+use topics::{Question, STREAMS_MAX};
+
+/// Tokens of a request at most, prompt and answer.
+const CTX_SIZE: usize = 512;
+/// How often health and metrics are asked for.
+const WATCH_EVERY: Duration = Duration::from_millis(250);
+/// A server that broke so often says nothing new any more.
+const FAILURES_MAX: usize = 20;
+
+/// A soak of half of a model.
+pub(super) struct MoeSoak {
+    /// Of traffic, for all caps together.
+    pub(super) seconds: u64,
+    pub(super) seed: u64,
+}
+
+/// The model in a folder of its own, where a server may leave what it learns.
+struct Subject {
+    folder: tempfile::TempDir,
+    path: PathBuf,
+    budget: u64,
+}
+
+impl MoeSoak {
+    /// Serves under each cap, and checks what was answered and held.
+    /// # Errors
+    /// Names everything that broke.
+    pub(super) fn run(&self, frank: &Path) -> Result<()> {
+        println!("soak --moe --seconds {} --seed {}", self.seconds, self.seed);
+        let subject = Subject::link(&assets::synthetic_moe())?;
+        let mut questions = topics::questions(&mut ChaCha8Rng::seed_from_u64(self.seed));
+        let resident = ServerProcess::start(&mut subject.serve(frank, None))?;
+        questions.iter_mut().try_for_each(|question| question.learn(resident.address))?;
+        resident.terminate()?;
+        let mut broken = Vec::new();
+        for cap in &CAPS {
+            let under = self.under(cap, frank, &subject, &questions);
+            broken.extend(under.with_context(|| cap.name.to_owned())?);
+        }
+        if broken.is_empty() {
+            println!("nothing broke");
+            return Ok(());
+        }
+        bail!("{} things broke, --moe --seed {}:\n{}", broken.len(), self.seed, broken.join("\n"))
+    }
+
+    /// Serves under one cap, and returns what broke.
+    fn under(
+        &self,
+        cap: &Cap,
+        frank: &Path,
+        subject: &Subject,
+        questions: &[Question],
+    ) -> Result<Vec<String>> {
+        let limit = cap.times_budget * subject.budget;
+        println!("\n{}: budget {:.1} MiB", cap.name, mib(subject.budget as f64));
+        // Pages that others have read are not counted to the group, and would make it easy.
+        let file = DataFile::open(&subject.path)?;
+        file.forget_cached(0, file.len());
+        let group = match MemoryGroup::create(limit) {
+            Ok(group) => Some(group),
+            Err(error) => {
+                println!("not capped, only the process is watched: {error:#}");
+                None
+            }
+        };
+        let mut serve = subject.serve(frank, Some(subject.budget));
+        if let Some(group) = &group {
+            serve = group.enter(&serve);
+        }
+        let server = ServerProcess::start(&mut serve)?;
+        let ready = group.as_ref().map(MemoryGroup::usage).transpose()?;
+        let mut broken = self.traffic(&server, questions);
+        let peak = peak_bytes(server.id());
+        topics::print_expert_metrics(server.address);
+        match server.terminate() {
+            Ok(said) => broken.extend(said.into_iter().map(|line| format!("it said: {line}"))),
+            Err(error) => broken.push(format!("{error:#}")),
+        }
+        let end = group.as_ref().map(MemoryGroup::usage).transpose()?;
+        match (ready.zip(end), peak) {
+            (Some((ready, end)), _) => broken.extend(cap.check(subject.budget, ready, end)),
+            (None, Ok(peak)) => broken.extend(cap::check_process(subject.budget, peak)),
+            (None, Err(error)) => broken.push(format!("the server is gone: {error:#}")),
+        }
+        Ok(broken.into_iter().map(|what| format!("{}: {what}", cap.name)).collect())
+    }
+
+    /// Lets clients ask in turns until the time is over, while somebody asks for health and metrics.
+    fn traffic(&self, server: &ServerProcess, questions: &[Question]) -> Vec<String> {
+        let until = Instant::now() + Duration::from_secs(self.seconds) / CAPS.len() as u32;
+        thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut failures = Vec::new();
+                while Instant::now() < until && failures.len() < FAILURES_MAX {
+                    failures.extend(topics::watch(server.address));
+                    thread::sleep(WATCH_EVERY);
+                }
+                failures
+            });
+            let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+            let mut failures = Vec::new();
+            let mut n_requests = 0;
+            for turn in 0.. {
+                if Instant::now() >= until || failures.len() >= FAILURES_MAX {
+                    break;
+                }
+                let (asked, broken) = topics::take_turn(server.address, turn, questions, &mut rng);
+                n_requests += asked;
+                failures.extend(broken);
+            }
+            println!("{n_requests} answers, {} failures", failures.len());
+            failures.extend(watcher.join().expect("the watcher returns"));
+            failures
+        })
+    }
+}
+
+impl Subject {
+    /// Half of the file may be held.
+    fn link(model: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("soak-moe-").tempdir_in(target_dir()?)?;
+        let path = folder.path().join("moe.gguf");
+        symlink(model, &path).with_context(|| format!("link {}", model.display()))?;
+        let bytes = fs::metadata(model).with_context(|| format!("{}", model.display()))?.len();
+        Ok(Self { path, budget: bytes / 2, folder })
+    }
+
+    fn serve(&self, frank: &Path, budget: Option<u64>) -> Command {
+        let mut command = Command::new(frank);
+        let [ctx_size, parallel] = [CTX_SIZE, STREAMS_MAX].map(|number| number.to_string());
+        command.arg("serve").arg(&self.path).args(["--port", "0", "--ctx-size", &ctx_size]);
+        command.args(["--parallel", &parallel]).current_dir(self.folder.path());
+        if let Some(budget) = budget {
+            command.args(["--memory-budget", &budget.to_string()]);
+        }
+        command
+    }
+}
