@@ -122,6 +122,8 @@ impl ReadQueue {
     pub fn open(files: &[Arc<DataFile>], options: &QueueOptions) -> Result<Self, OsError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let faults = options.faults;
+        // Where a file is read through the page cache, nothing beside what is asked for is to lie there.
+        files.iter().for_each(|file| file.expect_scattered_reads());
         let staging = Arc::new(Staging::new(options.staging_bytes)?);
         let (files, refused) = Files::open(files, faults.direct_refused_at_open);
         let files = Arc::new(files);

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::backend::{Ended, Files, Staging, Transfer, Transfers};
-use crate::memory::PAGE_BYTES;
+use crate::memory::{HUGE_PAGE_BYTES, PAGE_BYTES};
 
 /// Mapped files, and what is to be copied out of them.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Transfers for Maps {
     /// Has the system begin to fetch the pages of what was pushed.
     fn submit(&mut self) {
         for transfer in self.waiting.iter().skip(self.n_told) {
-            self.maps[transfer.file].advise(transfer, libc::MADV_WILLNEED);
+            self.maps[transfer.file].advise(transfer, PAGE_BYTES, libc::MADV_WILLNEED);
         }
         self.n_told = self.waiting.len();
     }
@@ -70,7 +70,8 @@ impl Transfers for Maps {
         let transfer = self.waiting.pop_front()?;
         self.n_told -= 1;
         let result = self.read(transfer);
-        self.maps[transfer.file].advise(&transfer, libc::MADV_DONTNEED);
+        // The system also maps what lies around the pages that were touched, as far as a huge page reaches.
+        self.maps[transfer.file].advise(&transfer, HUGE_PAGE_BYTES, libc::MADV_DONTNEED);
         Some(Ended { slot: transfer.slot, result })
     }
 }
@@ -98,10 +99,11 @@ impl Mapping {
         let start =
             unsafe { libc::mmap(nowhere, len, libc::PROT_READ, libc::MAP_SHARED, descriptor, 0) };
         if start == libc::MAP_FAILED {
-            Err(io::Error::last_os_error())
-        } else {
-            Ok(Self { start, len })
+            return Err(io::Error::last_os_error());
         }
+        // SAFETY: the mapping of the call above. Without this the system reads ahead of each page that is touched.
+        let _refused = unsafe { libc::madvise(start, len, libc::MADV_RANDOM) };
+        Ok(Self { start, len })
     }
 
     /// Where the bytes from `offset` are mapped, and how many of `len` there are; `None` past the end.
@@ -110,10 +112,12 @@ impl Mapping {
         Some((self.start.cast::<u8>().wrapping_add(offset), len.min(self.len - offset)))
     }
 
-    /// Says what will happen to the pages of a transfer; the system may refuse, and is as right and slower then.
-    fn advise(&self, transfer: &Transfer, advice: libc::c_int) {
-        let page_offset = (transfer.offset % PAGE_BYTES) as usize;
-        let (start, len) = (transfer.offset - page_offset as u64, transfer.len + page_offset);
+    /// Says what will happen to the pages of a transfer, whole ones of `page_bytes`; the system may refuse, and is as right
+    /// and slower then.
+    fn advise(&self, transfer: &Transfer, page_bytes: u64, advice: libc::c_int) {
+        let start = transfer.offset - transfer.offset % page_bytes;
+        let end = (transfer.offset + transfer.len as u64).next_multiple_of(page_bytes);
+        let len = (end - start) as usize;
         if let Some((start, len)) = self.range(start, len) {
             // SAFETY: pages of this mapping, which nothing in this process refers to but by this value; both kinds of
             // advice leave what a shared mapping of a file holds as it is.

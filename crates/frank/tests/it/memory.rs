@@ -114,11 +114,13 @@ fn budgets(model: &Path, context: &[&str]) -> [u64; 3] {
 #[test]
 fn the_peak_of_streamed_experts_is_below_the_plan_by_3_percent_at_most_at_three_budgets() {
     let model = &assets::synthetic_moe();
-    for ctx_size in ["512", "2048", "8192"] {
+    for (ctx_size, io) in [("512", "mmap"), ("2048", "pread"), ("8192", "auto")] {
         let context = ["--ctx-size", ctx_size, "--parallel", "1"];
-        for budget in budgets(model, &context) {
-            let budget = format!("{budget}B");
-            check_answers(model, &[&context[..], &["--memory-budget", &budget]].concat(), 8, 4);
+        let [whole, half, least] = budgets(model, &context).map(|budget| format!("{budget}B"));
+        check_answers(model, &[&context[..], &["--memory-budget", &whole]].concat(), 8, 4);
+        for budget in [half, least] {
+            let streamed = ["--memory-budget", &budget, "--io", io];
+            check_answers(model, &[&context[..], &streamed].concat(), 8, 4);
         }
     }
 }
