@@ -66,12 +66,24 @@ pub enum Health {
     /// Steps run, or nothing waits.
     Ok,
     /// Some rows of the last step could not be computed, because something of the model could not be read for this
-    /// reason. Requests are taken all the same: the next step may go well.
+    /// reason. Requests are taken all the same: the next step may go well. It is forgotten when nothing ran for 30 s.
     Failing(String),
     /// A request waits and no step has ended for this long.
     Stuck(Duration),
     /// The engine is ending or has ended.
     Stopped,
+}
+
+impl Health {
+    /// That of an engine whose last step ended `since` ago, or to which work came then.
+    fn of_running(is_idle: bool, unread: Option<&str>, since: Duration) -> Self {
+        match unread {
+            _ if !is_idle && since > STUCK_AFTER => Self::Stuck(since),
+            // Only a request can show that reads work again, and who asks for health may send none before it is good.
+            Some(reason) if since <= STUCK_AFTER => Self::Failing(reason.to_owned()),
+            Some(_) | None => Self::Ok,
+        }
+    }
 }
 
 /// A running engine. Clones share it.
@@ -340,17 +352,10 @@ impl Engine {
     #[must_use]
     pub fn health(&self) -> Health {
         let state = self.shared.lock();
-        let idle_for = state.last_progress.elapsed();
         if state.ended || !state.accepts {
-            Health::Stopped
-        } else if !state.is_idle() && idle_for > STUCK_AFTER {
-            Health::Stuck(idle_for)
-        } else if let Some(reason) = state.unread.as_ref().filter(|_| idle_for <= STUCK_AFTER) {
-            // Only a request can show that reads work again, and who asks for health may send none before it is good.
-            Health::Failing(reason.clone())
-        } else {
-            Health::Ok
+            return Health::Stopped;
         }
+        Health::of_running(state.is_idle(), state.unread.as_deref(), state.last_progress.elapsed())
     }
 
     /// Takes no new request, lets those that run or wait end, and returns when the step loop has ended.
@@ -363,5 +368,20 @@ impl Engine {
             // A loop that panicked has said so in the log and ended all the same.
             drop(thread.join());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_read_is_forgotten_when_nobody_has_tried_again_for_long() {
+        let late = STUCK_AFTER + Duration::from_millis(1);
+        let failing = Health::Failing("bad sector".to_owned());
+        assert_eq!(Health::of_running(true, Some("bad sector"), STUCK_AFTER), failing);
+        assert_eq!(Health::of_running(true, Some("bad sector"), late), Health::Ok);
+        assert_eq!(Health::of_running(false, Some("bad sector"), late), Health::Stuck(late));
+        assert_eq!(Health::of_running(true, None, late), Health::Ok);
     }
 }

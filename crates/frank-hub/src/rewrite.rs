@@ -70,7 +70,8 @@ pub struct RewriteProgress {
 /// Told of every step; breaks to have the rewrite end and leave nothing.
 pub type Watch<'a> = &'a dyn Fn(RewriteProgress) -> ControlFlow<()>;
 
-/// Why a model was not written anew. Nothing is left behind then.
+/// Why a model was not written anew. Nothing is left behind then, unless the new file had its name and only its folder
+/// could not be brought to the drive.
 #[derive(Debug, thiserror::Error)]
 pub enum RewriteError {
     /// Something is there already, be it the model itself.

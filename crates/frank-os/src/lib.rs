@@ -1,4 +1,5 @@
-//! The operating system behind safe functions: memory, files, /proc, cgroups. Never policy, retries or logging.
+//! The operating system behind safe functions: memory, files, /proc, cgroups. Never policy or logging, and no retries
+//! but of reads in a queue that the system put off.
 #![expect(
     unsafe_code,
     reason = "mmap, madvise, mallopt, sched_getaffinity, statvfs, fcntl, posix_fadvise, arch_prctl, io_uring, process_vm_readv and pread into shared memory have no safe form in the standard library"

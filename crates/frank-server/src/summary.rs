@@ -6,7 +6,7 @@ use frank_api::{FinishReason, Totals};
 use frank_engine::Engine;
 use frank_experts::StoreStatistics;
 
-/// What the line says of a request before it has ended. Dropped without an end, it says that the request was cancelled.
+/// What the line says of a request before it has ended.
 pub(crate) struct Summary {
     request: String,
     model: String,
@@ -71,22 +71,13 @@ impl Summary {
         // The first token came with the prompt.
         let decoded = generated_tokens.saturating_sub(1);
         let decode_tok_s = started.then(|| per_second(decoded, timings.completion_ms));
-        let Some((before, now)) = self.streamed() else {
-            tracing::info!(
-                request,
-                model,
-                prompt_tokens,
-                cached_tokens,
-                generated_tokens,
-                ttft_ms,
-                prefill_tok_s,
-                decode_tok_s,
-                finish,
-                "answered"
-            );
-            return;
+        let experts = self.streamed();
+        let batch = |count: fn(&StoreStatistics) -> u64| {
+            experts.map(|(before, now)| count(&now).saturating_sub(count(&before)))
         };
-        // Requests that run together share steps, and so these.
+        let waited =
+            experts.map(|(before, now)| now.demand_wait.saturating_sub(before.demand_wait));
+        // Requests that run together share steps, and so what is called batch; a model that streams nothing has none of it.
         tracing::info!(
             request,
             model,
@@ -97,13 +88,12 @@ impl Summary {
             prefill_tok_s,
             decode_tok_s,
             finish,
-            batch_expert_hits = now.hits.saturating_sub(before.hits),
-            batch_expert_misses = now.misses.saturating_sub(before.misses),
-            batch_bytes_read = now.bytes_read.saturating_sub(before.bytes_read),
-            batch_demand_wait_ms =
-                now.demand_wait.saturating_sub(before.demand_wait).as_secs_f64() * 1000.0,
-            batch_prefetch_useful = now.prefetch_useful.saturating_sub(before.prefetch_useful),
-            batch_prefetch_wasted = now.prefetch_wasted.saturating_sub(before.prefetch_wasted),
+            batch_expert_hits = batch(|counts| counts.hits),
+            batch_expert_misses = batch(|counts| counts.misses),
+            batch_bytes_read = batch(|counts| counts.bytes_read),
+            batch_demand_wait_ms = waited.map(|waited| waited.as_secs_f64() * 1000.0),
+            batch_prefetch_useful = batch(|counts| counts.prefetch_useful),
+            batch_prefetch_wasted = batch(|counts| counts.prefetch_wasted),
             "answered"
         );
     }

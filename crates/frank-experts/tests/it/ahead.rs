@@ -1,11 +1,11 @@
 //! What is read before it is wanted: predictions and the warm start. Neither may cost anything that is wanted now.
 
-use frank_experts::{ExpertStore, ResidentExpert, StoreOptions, StoreStatistics};
+use frank_experts::{ExpertStore, ResidentExpert, StoreError, StoreOptions, StoreStatistics};
 use frank_kernels::Pool;
 use frank_os::IoBackend;
 use frank_plan::Tier;
 
-use crate::made::{MIXED, Made, Waves, options};
+use crate::made::{MIXED, Made, Waves, options, visit};
 
 const N_EXPERTS: u32 = 16;
 
@@ -113,6 +113,36 @@ fn experts_that_stay_in_memory_are_not_read_for_a_prediction() {
     assert_eq!(counts.prefetch_started, 1, "only the streamed one");
     let counts = run.visit(1, &[0, 1, 2, 3, 9], &[]);
     assert_eq!((counts.prefetch_useful, counts.prefetch_wasted), (1, 0));
+}
+
+/// Says that a file was written to, however coarse the clock of its file system is.
+fn touch(made: &Made) {
+    let file = std::fs::File::options().write(true).open(&made.paths[0]).expect("a file");
+    file.set_modified(std::time::SystemTime::UNIX_EPOCH).expect("its own file");
+}
+
+#[test]
+fn what_arrives_from_a_file_that_changed_meanwhile_is_not_served() {
+    let made = Made::new(1, &[(0, N_EXPERTS, MIXED)], 1);
+    let options = options(vec![Tier::Stream; N_EXPERTS as usize], 8);
+    let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+    let mut served = Vec::new();
+    visit(&mut store, 0, &[1], |wave| made.check(0, wave[0].expert, wave[0].bytes)).unwrap();
+    // The first is computed while the others are read.
+    let visited = visit(&mut store, 0, &[1, 2, 3], |wave| {
+        served.extend(wave.iter().map(|expert| expert.expert));
+        touch(&made);
+    });
+    assert!(matches!(visited, Err(StoreError::Changed { layer: 0, .. })), "{visited:?}");
+    assert_eq!(served, [1]);
+}
+
+#[test]
+fn a_warm_start_takes_nothing_from_a_file_that_changed() {
+    let mut run = Run::new(6, Some(usage()));
+    touch(&run.made);
+    run.warm_up();
+    assert_eq!(run.store.statistics().warmed, 0);
 }
 
 #[test]
