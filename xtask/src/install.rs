@@ -7,10 +7,13 @@ mod python;
 mod source_package;
 
 use std::path::Path;
+use std::process::Command;
 use std::{fs, io};
 
 use anyhow::{Context as _, Result};
 use frank_testkit::assets::REAL_MODELS;
+
+use crate::cargo::succeeds;
 
 /// Installs everything that `frank_testkit::assets` points tests to.
 ///
@@ -21,6 +24,15 @@ pub(crate) fn all() -> Result<()> {
     python::install()?;
     llama_cpp_data::install()?;
     REAL_MODELS.iter().try_for_each(models::install)
+}
+
+/// Makes sure that there is an `aria2c`.
+///
+/// # Errors
+/// There is none, and it cannot be installed.
+pub(crate) fn aria2c() -> Result<()> {
+    let is_there = succeeds(Command::new("aria2c").arg("--version"));
+    if is_there { Ok(()) } else { python::install_system_package("aria2") }
 }
 
 /// Says which real models could not be installed, so that nobody takes a skipped test for one that passed.

@@ -13,6 +13,7 @@ mod install;
 mod machine;
 mod memory_group;
 mod peer;
+mod same_tokens;
 mod server_process;
 mod soak;
 mod statistics;
@@ -50,6 +51,8 @@ enum Task {
     Soak(soak::Soak),
     /// Compares frank with llama.cpp: speed, or how near their choices are.
     Peer(peer::Peer),
+    /// Compares the answers of servers that hold a mixture of experts in different ways.
+    SameTokens(same_tokens::SameTokens),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Task::Fuzz(fuzz) => fuzz.run(root),
         Task::Soak(soak) => soak.run(root),
         Task::Peer(peer) => peer.run(root),
+        Task::SameTokens(same_tokens) => same_tokens.run(root),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

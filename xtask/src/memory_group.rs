@@ -1,7 +1,8 @@
 //! A control group that caps the memory of a child process, page cache included: version 1 where its memory controller can
 //! be written, version 2 where it was delegated. Never caps this process.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{self, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -31,28 +32,47 @@ struct Files {
     limit: &'static str,
     /// Written so that nothing is swapped instead of being within the limit, where the kernel has it.
     no_swap: &'static str,
-    peak: &'static str,
+    peak: Number,
     /// Times that the limit was hit.
-    hits: (&'static str, Option<&'static str>),
-    kills: (&'static str, &'static str),
+    hits: Number,
+    kills: Number,
+    held: Number,
+    anonymous: Number,
+    page_cache: Number,
+    kernel: Number,
+}
+
+/// A number that the kernel tells: a file, or the line of a file that begins with a word.
+#[derive(Debug)]
+enum Number {
+    File(&'static str),
+    Line(&'static str, &'static str),
 }
 
 const V1: Files = Files {
     mount: "/sys/fs/cgroup/memory",
     limit: "memory.limit_in_bytes",
     no_swap: "memory.swappiness",
-    peak: "memory.max_usage_in_bytes",
-    hits: ("memory.failcnt", None),
-    kills: ("memory.oom_control", "oom_kill"),
+    peak: Number::File("memory.max_usage_in_bytes"),
+    hits: Number::File("memory.failcnt"),
+    kills: Number::Line("memory.oom_control", "oom_kill"),
+    held: Number::File("memory.usage_in_bytes"),
+    anonymous: Number::Line("memory.stat", "rss"),
+    page_cache: Number::Line("memory.stat", "cache"),
+    kernel: Number::File("memory.kmem.usage_in_bytes"),
 };
 
 const V2: Files = Files {
     mount: "/sys/fs/cgroup",
     limit: "memory.max",
     no_swap: "memory.swap.max",
-    peak: "memory.peak",
-    hits: ("memory.events", Some("max")),
-    kills: ("memory.events", "oom_kill"),
+    peak: Number::File("memory.peak"),
+    hits: Number::Line("memory.events", "max"),
+    kills: Number::Line("memory.events", "oom_kill"),
+    held: Number::File("memory.current"),
+    anonymous: Number::Line("memory.stat", "anon"),
+    page_cache: Number::Line("memory.stat", "file"),
+    kernel: Number::Line("memory.stat", "kernel"),
 };
 
 /// What a group has seen so far.
@@ -64,6 +84,16 @@ pub(crate) struct GroupUsage {
     pub(crate) limit_hits: u64,
     /// Processes that were killed for it.
     pub(crate) oom_kills: u64,
+}
+
+/// Bytes that a group holds, and of what kind they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Held {
+    pub(crate) bytes: u64,
+    pub(crate) anonymous: u64,
+    pub(crate) page_cache: u64,
+    /// Page tables, stacks, buffers of sockets and other objects of the kernel.
+    pub(crate) kernel: u64,
 }
 
 impl MemoryGroup {
@@ -96,14 +126,25 @@ impl MemoryGroup {
         let folder = parent.join(name);
         fs::create_dir(&folder).with_context(|| format!("create {}", folder.display()))?;
         let group = Self { folder, files };
-        let limit = group.folder.join(files.limit);
-        fs::write(&limit, limit_bytes.to_string())
-            .with_context(|| format!("write {}", limit.display()))?;
-        // Where it is missing there is no swap to keep from.
-        drop(fs::write(group.folder.join(files.no_swap), "0"));
-        // A kernel without a peak cannot say what a soak asks for.
-        group.usage()?;
+        group.limit(limit_bytes)?;
         Ok(group)
+    }
+
+    fn limit(&self, bytes: u64) -> Result<()> {
+        self.write(self.files.limit, &bytes.to_string())?;
+        // Where it is missing there is no swap to keep from.
+        drop(self.write(self.files.no_swap, "0"));
+        // A kernel without a peak cannot say what a soak asks for.
+        self.usage()?;
+        Ok(())
+    }
+
+    /// Writes a file that the kernel has made.
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        let file = OpenOptions::new().write(true).truncate(true).open(&path);
+        let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+        written.with_context(|| format!("write {}", path.display()))
     }
 
     /// The same command, inside the group from its first instruction.
@@ -118,16 +159,22 @@ impl MemoryGroup {
     /// # Errors
     /// The kernel does not tell.
     pub(crate) fn usage(&self) -> Result<GroupUsage> {
-        let number = |file: &str, key: Option<&str>| {
-            let path = self.folder.join(file);
-            let text =
-                fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
-            number(&text, key).with_context(|| format!("{key:?} in {}", path.display()))
-        };
         Ok(GroupUsage {
-            peak_bytes: number(self.files.peak, None)?,
-            limit_hits: number(self.files.hits.0, self.files.hits.1)?,
-            oom_kills: number(self.files.kills.0, Some(self.files.kills.1))?,
+            peak_bytes: self.files.peak.read(&self.folder)?,
+            limit_hits: self.files.hits.read(&self.folder)?,
+            oom_kills: self.files.kills.read(&self.folder)?,
+        })
+    }
+
+    /// What it holds now.
+    /// # Errors
+    /// The kernel does not tell.
+    pub(crate) fn held(&self) -> Result<Held> {
+        Ok(Held {
+            bytes: self.files.held.read(&self.folder)?,
+            anonymous: self.files.anonymous.read(&self.folder)?,
+            page_cache: self.files.page_cache.read(&self.folder)?,
+            kernel: self.files.kernel.read(&self.folder)?,
         })
     }
 }
@@ -162,14 +209,22 @@ fn own_v2(groups: &str) -> Option<&Path> {
     groups.lines().find_map(|line| line.strip_prefix("0::")).map(Path::new)
 }
 
-/// The number of a file that is one, or of the line that begins with `key`.
-fn number(text: &str, key: Option<&str>) -> Option<u64> {
-    match key {
-        None => text.trim().parse().ok(),
-        Some(key) => text.lines().find_map(|line| {
-            let (name, value) = line.split_once(' ')?;
-            (name == key).then(|| value.trim().parse().ok())?
-        }),
+impl Number {
+    fn read(&self, group: &Path) -> Result<u64> {
+        let (Self::File(file) | Self::Line(file, _)) = self;
+        let path = group.join(file);
+        let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        self.find(&text).with_context(|| format!("no {self:?} in {}", path.display()))
+    }
+
+    fn find(&self, text: &str) -> Option<u64> {
+        match self {
+            Self::File(_) => text.trim().parse().ok(),
+            Self::Line(_, word) => text.lines().find_map(|line| {
+                let (name, value) = line.split_once(' ')?;
+                (name == *word).then(|| value.trim().parse().ok())?
+            }),
+        }
     }
 }
 
@@ -194,12 +249,75 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_the_whole_file_or_has_a_key_of_its_own() {
+    fn a_number_is_the_whole_file_or_has_a_line_of_its_own() {
         let events = "low 0\nmax 12\noom 1\noom_kill 3\n";
-        assert_eq!(number("4096\n", None), Some(4096));
-        assert_eq!(number(events, Some("max")), Some(12));
-        assert_eq!(number(events, Some("oom_kill")), Some(3));
-        assert_eq!(number(events, Some("high")), None);
-        assert_eq!(number("max\n", None), None);
+        let line = |word| Number::Line("memory.events", word).find(events);
+        assert_eq!(Number::File("memory.peak").find("4096\n"), Some(4096));
+        assert_eq!(Number::File("memory.max").find("max\n"), None);
+        assert_eq!([line("max"), line("oom_kill"), line("high")], [Some(12), Some(3), None]);
+    }
+
+    /// A folder with the files that a kernel makes in a group, and that group.
+    fn made(files: &'static Files, contents: &[(&str, &str)]) -> (tempfile::TempDir, MemoryGroup) {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        let folder = parent.path().join("group");
+        fs::create_dir(&folder).expect("a folder");
+        for (name, text) in contents {
+            fs::write(folder.join(name), text).expect("a file");
+        }
+        (parent, MemoryGroup { folder, files })
+    }
+
+    /// Does what the kernel does with the files of a group whose folder is removed.
+    fn remove(group: MemoryGroup) {
+        for entry in fs::read_dir(&group.folder).expect("a folder") {
+            fs::remove_file(entry.expect("an entry").path()).expect("it is removed");
+        }
+        drop(group);
+    }
+
+    const V2_STAT: &str = "anon 700\nfile 200\nkernel 100\nkernel_stack 16\nfile_mapped 8\n";
+
+    #[test]
+    fn a_group_of_version_2_is_limited_and_read_by_the_names_of_version_2() {
+        let (parent, group) = made(
+            &V2,
+            &[
+                ("memory.max", "max\n"),
+                ("memory.swap.max", "max\n"),
+                ("memory.peak", "1100\n"),
+                ("memory.current", "1000\n"),
+                ("memory.events", "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\n"),
+                ("memory.stat", V2_STAT),
+            ],
+        );
+        group.limit(4096).expect("it is limited");
+        let written = |name| fs::read_to_string(group.folder.join(name)).expect("a file");
+        assert_eq!([written("memory.max"), written("memory.swap.max")], ["4096", "0"]);
+        let usage = GroupUsage { peak_bytes: 1100, limit_hits: 12, oom_kills: 3 };
+        assert_eq!(group.usage().expect("it tells"), usage);
+        let held = Held { bytes: 1000, anonymous: 700, page_cache: 200, kernel: 100 };
+        assert_eq!(group.held().expect("it tells"), held);
+        remove(group);
+        assert_eq!(fs::read_dir(parent.path()).expect("a folder").count(), 0);
+    }
+
+    #[test]
+    fn a_kernel_that_keeps_no_peak_makes_no_group() {
+        let (_parent, group) = made(&V2, &[("memory.max", "max\n"), ("memory.events", "max 0\n")]);
+        let error = group.limit(4096).expect_err("no peak");
+        assert!(error.to_string().ends_with("memory.peak"), "{error:#}");
+        remove(group);
+    }
+
+    #[test]
+    fn a_folder_that_is_no_group_is_left_as_it_was() {
+        let parent = tempfile::tempdir().expect("a temporary folder");
+        for files in [&V1, &V2] {
+            let error = MemoryGroup::within(parent.path(), "group", files, 4096);
+            let error = error.expect_err("no kernel made its files").to_string();
+            assert!(error.starts_with("write ") && error.ends_with(files.limit), "{error}");
+            assert_eq!(fs::read_dir(parent.path()).expect("a folder").count(), 0);
+        }
     }
 }

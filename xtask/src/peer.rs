@@ -1,10 +1,11 @@
 //! The speed of frank beside that of a llama.cpp built on this machine, in turns and never at the same time, or how near
-//! the choices of both are. Never part of CI: a speed says something on a quiet machine only.
+//! the choices of both are; and the speed of a pull beside that of aria2c. Never part of CI: a speed says something on a quiet machine only.
 
 mod bound;
 mod engines;
 mod in_process;
 mod moe;
+mod pull;
 mod rows;
 mod serving;
 
@@ -23,12 +24,15 @@ use bound::Bound;
 use engines::{Engine, THREADS};
 use rows::{N_ROWS, ROWS};
 
+/// Runs of each engine on a real model.
+const ROUNDS: u64 = 5;
+
 /// What is compared, and how often.
 #[derive(Debug, Args)]
 pub(crate) struct Peer {
-    /// Runs of each engine
-    #[arg(long, value_name = "R", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
-    rounds: u64,
+    /// Runs of each engine, in turns [default: 5, or 3 of --moe's large file and 5 of its others]
+    #[arg(long, value_name = "R", value_parser = clap::value_parser!(u64).range(1..))]
+    rounds: Option<u64>,
 
     /// Only the real models with this in their names, as in `gemma` [default: all]
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
@@ -42,6 +46,10 @@ pub(crate) struct Peer {
     #[arg(long, conflicts_with_all = ["model", "distance"])]
     moe: bool,
 
+    /// The speed of a pull from this machine beside that of aria2c, instead of models
+    #[arg(long, conflicts_with_all = ["model", "distance", "moe"])]
+    pull: bool,
+
     /// Only these rows of --moe, with commas between [default: all]
     #[arg(long, value_name = "ROW", value_delimiter = ',', requires = "moe")]
     rows: Vec<moe::Row>,
@@ -52,6 +60,9 @@ impl Peer {
     /// # Errors
     /// Something could not be measured, is slower than it has to be, or is not as near.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
+        if self.pull {
+            return pull::compare(root, self.rounds.unwrap_or(ROUNDS));
+        }
         install::all()?;
         if self.distance {
             return distance(root);
@@ -93,7 +104,7 @@ impl Peer {
         let bound = Bound::measure(frank, &model.path())?;
         let [of_frank, of_llama_cpp] = self.take_turns(model, [frank, &Engine::LlamaCpp])?;
         println!("\n{}, {THREADS} threads each, {}", model.file, machine::load()?);
-        println!("rounds: {}, median (range); {bound}", self.rounds);
+        println!("rounds: {}, median (range); {bound}", self.rounds.unwrap_or(ROUNDS));
         let mut missed = Vec::new();
         for (i, row) in ROWS.iter().enumerate() {
             let line = row.line(model, &bound, of_frank[i], of_llama_cpp[i]);
@@ -111,7 +122,7 @@ impl Peer {
         engines: [&Engine; 2],
     ) -> Result<[[Spread; N_ROWS]; 2]> {
         let mut values = [const { [const { Vec::new() }; N_ROWS] }; 2];
-        for round in 1..=self.rounds {
+        for round in 1..=self.rounds.unwrap_or(ROUNDS) {
             println!("round {round}, {}", machine::load()?);
             let mut runs: Vec<_> = engines.into_iter().zip(&mut values).collect();
             // Whoever comes second finds the machine as the first one left it, so they change places.

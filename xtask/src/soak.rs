@@ -3,7 +3,7 @@
 mod aftermath;
 mod alone;
 mod client;
-mod memory;
+pub(crate) mod memory;
 mod moe;
 mod tally;
 mod traffic;

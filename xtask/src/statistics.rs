@@ -1,4 +1,4 @@
-//! Numbers about measurements: median, spread, slope. Never measures.
+//! Numbers about measurements: median, spread, ratio, slope. Never measures.
 
 use std::fmt;
 
@@ -41,6 +41,34 @@ impl fmt::Display for Spread {
     }
 }
 
+/// How many times as much one thing is as another that was measured in turns with it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Ratio {
+    pub(crate) of_medians: f64,
+    /// The smallest and the largest of two that were measured in one round.
+    pub(crate) by_round: (f64, f64),
+}
+
+impl Ratio {
+    /// Of values by rounds.
+    ///
+    /// # Panics
+    /// When there is no round of both, or a value is not a number.
+    pub(crate) fn of(values: &[f64], others: &[f64]) -> Self {
+        let by_round: Vec<f64> = values.iter().zip(others).map(|(a, b)| a / b).collect();
+        let Spread { min, max, .. } = Spread::of(&by_round);
+        let of_medians = Spread::of(values).median / Spread::of(others).median;
+        Self { of_medians, by_round: (min, max) }
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (min, max) = self.by_round;
+        write!(out, "{:.2} ({min:.2} to {max:.2} by round)", self.of_medians)
+    }
+}
+
 /// Slope of the line of least squares through points `(x, y)`: change of y for each unit of x. 0 where the points
 /// have no two different x.
 pub(crate) fn slope(points: &[(f64, f64)]) -> f64 {
@@ -63,6 +91,12 @@ mod tests {
         check(&[9.0, 1.0, 2.0], "2.0 (1.0 to 9.0)");
         assert_eq!(format!("{:.2}", Spread::of(&[0.25]).scaled(2.0)), "0.50 (0.50 to 0.50)");
         check(&[4.0, 1.0, 2.0, 9.0], "3.0 (1.0 to 9.0)");
+    }
+
+    #[test]
+    fn a_ratio_is_that_of_the_medians_with_the_range_of_single_rounds() {
+        let ratio = Ratio::of(&[10.0, 30.0, 20.0], &[5.0, 10.0, 20.0]);
+        assert_eq!(ratio.to_string(), "2.00 (1.00 to 3.00 by round)");
     }
 
     #[test]

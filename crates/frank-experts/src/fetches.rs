@@ -33,7 +33,6 @@ pub(crate) struct Fetch {
     pub(crate) bytes: u64,
     next: Cursor,
     /// Whether all of its reads have been started.
-    /// Whether nothing of it is left to start.
     pub(crate) is_started: bool,
     n_reading: usize,
     n_arrived: usize,

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use frank_kernels::GROUP_ROWS;
+
 use crate::table::{ExpertTable, LayerExperts};
 
 /// Bytes of a read at most, but for a single longer row.
@@ -12,9 +14,6 @@ const PIECES_STAGED_MIN: usize = 4;
 
 /// Bytes between two parts that are read along: no more than the pages of both ends hold anyway.
 const GAP_BYTES_MAX: u64 = 4 << 10;
-
-/// Rows that are laid out together.
-const GROUP_ROWS: usize = 16;
 
 /// How far the reading of an expert has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,18 +1,21 @@
 //! The experts that stay in memory: a buffer for each device, filled once. Never evicts.
 
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
 
 use frank_kernels::Pool;
-use frank_os::{AnonBuffer, OsError};
+use frank_os::{AnonBuffer, HUGE_PAGE_BYTES, OsError, populate};
 use frank_plan::Tier;
 
 use crate::error::StoreError;
-use crate::fetches::{Failed, Fetches, Purpose};
+use crate::fetches::{Failed, Fetch, Fetches, Purpose};
 use crate::statistics::StoreStatistics;
 use crate::table::ExpertTable;
 
 /// Devices that a [`Tier`] can name: the primary one and those of an index.
 const N_DEVICES: usize = 2 + u8::MAX as usize;
+
+/// Bytes that are given memory at a time, before what has been read is written there: more reads are under way meanwhile.
+const POPULATE_BYTES: usize = 2 * HUGE_PAGE_BYTES as usize;
 
 /// Where an expert is found.
 #[derive(Debug, Clone, Copy)]
@@ -69,16 +72,16 @@ impl Residents {
     ) -> Result<(), StoreError> {
         let Self { homes, memory } = self;
         for (device, memory) in memory.iter_mut().enumerate() {
-            memory.populate()?;
-            let start = Instant::now();
+            let before = fetches.queue().busy();
             let bytes = load(table, experts_of(homes, device), fetches, pool, memory)?;
             let (read, time) = match device {
                 0 => (&mut counts.primary_bytes_read, &mut counts.primary_read_time),
                 _ => (&mut counts.secondary_bytes_read, &mut counts.secondary_read_time),
             };
             *read += bytes;
-            *time += start.elapsed();
+            *time += fetches.queue().busy().saturating_sub(before);
         }
+        counts.reread = fetches.queue().n_reread();
         Ok(())
     }
 
@@ -125,7 +128,7 @@ fn experts_of(homes: &[Vec<Home>], device: usize) -> impl Iterator<Item = (usize
     })
 }
 
-/// Reads experts to their places in `memory`; gives the bytes that were read.
+/// Reads experts to their places in `memory`, which ascend; gives the bytes that were read.
 fn load(
     table: &ExpertTable,
     mut experts: impl Iterator<Item = (usize, u32, usize)>,
@@ -133,7 +136,7 @@ fn load(
     pool: &mut Pool,
     memory: &mut AnonBuffer,
 ) -> Result<u64, StoreError> {
-    let (mut n_bytes, mut waiting) = (0, None);
+    let (mut n_bytes, mut n_populated, mut waiting) = (0, 0, None);
     loop {
         while waiting.is_none_or(|id| fetches.start(table, id)) {
             waiting = experts.next().map(|(position, expert, start)| {
@@ -147,6 +150,11 @@ fn load(
         }
         let chosen = fetches.choose(|_, _| true);
         let any = !chosen.is_empty();
+        let ends = chosen.iter().map(|arrived| {
+            let &Fetch { position, start, .. } = fetches.get(arrived.fetch);
+            start.unwrap_or(0) + table.layers[position].slot_bytes()
+        });
+        populate_to(ends.max().unwrap_or(0), &mut n_populated, memory.as_mut_slice(), pool)?;
         fetches.pack(table, pool, memory.as_mut_slice(), chosen, |_, fetch| n_bytes += fetch.bytes);
         if fetches.is_empty() {
             return Ok(n_bytes);
@@ -158,4 +166,27 @@ fn load(
             StoreError::Read { layer, expert: fetch.expert, source }
         })?;
     }
+}
+
+/// Gives `memory` its pages up to byte `end` and some further, by all threads of `pool`; the first `n_populated` bytes have
+/// theirs.
+fn populate_to(
+    end: usize,
+    n_populated: &mut usize,
+    memory: &mut [u8],
+    pool: &mut Pool,
+) -> Result<(), OsError> {
+    if end <= *n_populated {
+        return Ok(());
+    }
+    let end = end.next_multiple_of(POPULATE_BYTES).min(memory.len());
+    let shares = memory[*n_populated..end].chunks_mut(HUGE_PAGE_BYTES as usize);
+    let shares: Vec<_> = shares.map(|share| Mutex::new((share, Ok(())))).collect();
+    pool.run(shares.len(), &|share| {
+        let mut share = shares[share].lock().unwrap_or_else(PoisonError::into_inner);
+        share.1 = populate(share.0);
+    });
+    *n_populated = end;
+    let mut ended = shares.into_iter().map(Mutex::into_inner);
+    ended.try_for_each(|share| share.unwrap_or_else(PoisonError::into_inner).1)
 }

@@ -41,13 +41,16 @@ pub struct StoreStatistics {
     pub secondary_bytes_read: u64,
     /// Bytes of the files that were read for streamed experts: for misses, ahead of them and for the warm start.
     pub bytes_read: u64,
-    /// Time that loading the primary device's experts took.
+    /// Time for which reads of those bytes were under way: until the store took note of their end, which it does when it
+    /// has nothing else to do.
     pub primary_read_time: Duration,
     /// The same of other devices.
     pub secondary_read_time: Duration,
-    /// Time from the first read of a visit to its last arrival, all visits together.
+    /// The same of streamed experts.
     pub read_time: Duration,
-    /// Time for which visits had nothing to compute and waited for a read.
+    /// Reads that failed and were done again, those of a load included.
+    pub reread: u64,
+    /// Time for which visits computed nothing and waited for a read, or did it themselves where none runs beside them.
     pub demand_wait: Duration,
     /// Experts whose read was started because a prediction named them.
     pub prefetch_started: u64,
@@ -65,16 +68,4 @@ pub struct StoreStatistics {
     pub predicted: u64,
     /// Of those, the ones that were wanted.
     pub predicted_right: u64,
-}
-
-impl StoreStatistics {
-    /// Share of wanted streamed experts that lay in a slot, 0 to 1; `None` before any was wanted.
-    #[must_use]
-    pub fn hit_rate(&self) -> Option<f64> {
-        share(self.hits, self.hits + self.misses)
-    }
-}
-
-fn share(part: u64, whole: u64) -> Option<f64> {
-    (whole > 0).then(|| part as f64 / whole as f64)
 }

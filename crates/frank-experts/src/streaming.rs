@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use frank_kernels::Pool;
-use frank_os::{AnonBuffer, DataFile, IoBackend, OsError};
+use frank_os::{AnonBuffer, DataFile, OsError};
 
 use crate::cache::SlotCache;
 use crate::error::StoreError;
@@ -49,7 +49,6 @@ pub(crate) struct Streaming {
     /// Predicted experts that have been looked at in this visit.
     n_predicted: usize,
     prefetches: bool,
-    first_read: Option<Instant>,
     pub(crate) warm: WarmStart,
 }
 
@@ -64,8 +63,8 @@ impl Streaming {
     ) -> Result<Self, OsError> {
         let mut memory = AnonBuffer::new((n_slots as u64).saturating_mul(slot_bytes as u64))?;
         memory.populate()?;
-        // What is read out of a map is copied when it is asked for: nothing would run ahead.
-        let prefetches = prefetches && fetches.queue().backend() != IoBackend::Mmap;
+        // Where reads do not run beside the program, nothing would run ahead.
+        let prefetches = prefetches && fetches.queue().backend().runs_beside();
         let demand = Vec::new();
         Ok(Self {
             cache,
@@ -76,7 +75,6 @@ impl Streaming {
             n_started: 0,
             n_predicted: 0,
             prefetches,
-            first_read: None,
             warm,
         })
     }
@@ -95,7 +93,7 @@ impl Streaming {
     pub(crate) fn begin(&mut self, position: usize, wanted: &[u32], counts: &mut StoreStatistics) {
         self.cache.begin_visit(position);
         self.demand.clear();
-        (self.n_started, self.n_predicted, self.first_read) = (0, 0, None);
+        (self.n_started, self.n_predicted) = (0, 0);
         if self.fetches.is_empty() {
             return;
         }
@@ -178,7 +176,12 @@ impl Streaming {
         ready: &mut Vec<Served>,
         counts: &mut StoreStatistics,
     ) -> Result<(), StoreError> {
-        self.take(table, false, counts)?;
+        if self.is_waiting() && !self.fetches.queue().backend().runs_beside() {
+            // What was asked for is read now, while nothing is computed.
+            self.take_in_time(table, false, counts)?;
+        } else {
+            self.take(table, false, counts)?;
+        }
         self.check_unchanged(table, files)?;
         self.start(table, next, counts);
         while self.lay_out(table, pool, ready, counts) {
@@ -194,11 +197,22 @@ impl Streaming {
         table: &ExpertTable,
         counts: &mut StoreStatistics,
     ) -> Result<(), StoreError> {
-        let start = Instant::now();
-        let taken = self.take(table, true, counts);
-        counts.demand_wait += start.elapsed();
-        assert!(taken?, "a visit waits for {} experts and nothing is read", self.demand.len());
+        let any = self.take_in_time(table, true, counts)?;
+        assert!(any, "a visit waits for {} experts and nothing is read", self.demand.len());
         Ok(())
+    }
+
+    /// [`Streaming::take`] that the visit has to wait for.
+    fn take_in_time(
+        &mut self,
+        table: &ExpertTable,
+        wait: bool,
+        counts: &mut StoreStatistics,
+    ) -> Result<bool, StoreError> {
+        let start = Instant::now();
+        let taken = self.take(table, wait, counts);
+        counts.demand_wait += start.elapsed();
+        taken
     }
 
     /// The visit has computed what lies in a slot.
@@ -254,7 +268,6 @@ impl Streaming {
     ) {
         while let Some(&id) = self.demand.get(self.n_started) {
             let all = self.start_one(table, id, counts);
-            self.first_read = self.first_read.or_else(|| Some(Instant::now()));
             if !all {
                 self.fetches.submit();
                 return;
@@ -340,9 +353,6 @@ impl Streaming {
             *n_started -= usize::from(at < *n_started);
             demand.remove(at);
         });
-        if let (true, Some(first_read)) = (demand.is_empty(), self.first_read.take()) {
-            counts.read_time += first_read.elapsed();
-        }
         true
     }
 
@@ -356,7 +366,7 @@ impl Streaming {
             counts.prefetch_wasted += 1;
             counts.prefetch_wasted_bytes += fetch.bytes;
         } else if fetch.purpose == Purpose::Load {
-            self.warm.retreat();
+            self.warm.retreat(fetch.position, fetch.expert);
         }
     }
 

@@ -28,9 +28,12 @@ impl WarmStart {
         self.n_done += 1;
     }
 
-    /// The last one has to be begun again.
-    pub(crate) fn retreat(&mut self) {
-        self.n_done = self.n_done.saturating_sub(1);
+    /// This one has to be begun again. Those that came after it are passed over where they have a slot.
+    pub(crate) fn retreat(&mut self, position: usize, expert: u32) {
+        let mut begun = self.queue.iter().take(self.n_done);
+        if let Some(at) = begun.position(|&place| place == (position as u32, expert)) {
+            self.n_done = at;
+        }
     }
 
     /// Ends the warm start.
@@ -52,5 +55,19 @@ mod tests {
             warm.advance();
         }
         assert_eq!(warm.next(), None);
+    }
+
+    #[test]
+    fn what_did_not_come_is_begun_again_whatever_came_after_it() {
+        let candidates = [(0, 0, 9), (0, 1, 8), (0, 2, 7), (0, 3, 6)];
+        let mut warm = WarmStart::new(candidates.into_iter(), 4);
+        (0..3).for_each(|_| warm.advance());
+        // The second came, the first and the third did not.
+        warm.retreat(0, 2);
+        assert_eq!(warm.next(), Some((0, 2)));
+        warm.retreat(0, 0);
+        assert_eq!(warm.next(), Some((0, 0)));
+        warm.retreat(0, 3);
+        assert_eq!(warm.next(), Some((0, 0)), "it was not begun");
     }
 }

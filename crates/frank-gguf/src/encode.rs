@@ -25,11 +25,24 @@ pub fn lay_out(tensors: &mut [TensorInfo], alignment: u64) -> Option<u64> {
 /// checked; a header that breaks a rule is refused by its reader.
 #[must_use]
 pub fn encode_header(metadata: &Metadata, tensors: &[TensorInfo]) -> Vec<u8> {
+    let mut out = encode_unpadded(VERSION, metadata.iter(), tensors);
+    out.resize(out.len().next_multiple_of(alignment(metadata)), 0);
+    out
+}
+
+/// The bytes of a header as it is told, of any version, with any keys and in any place, without padding: for files that a
+/// reader should refuse too. [`encode_header`] makes those that it should take.
+#[must_use]
+pub fn encode_unpadded<'a>(
+    version: u32,
+    metadata: impl ExactSizeIterator<Item = (&'a str, &'a Value)>,
+    tensors: &[TensorInfo],
+) -> Vec<u8> {
     let mut out = b"GGUF".to_vec();
-    out.extend(VERSION.to_le_bytes());
+    out.extend(version.to_le_bytes());
     out.extend((tensors.len() as u64).to_le_bytes());
-    out.extend((metadata.iter().len() as u64).to_le_bytes());
-    for (key, value) in metadata.iter() {
+    out.extend((metadata.len() as u64).to_le_bytes());
+    for (key, value) in metadata {
         put_string(&mut out, key);
         put_value(&mut out, value);
     }
@@ -41,7 +54,6 @@ pub fn encode_header(metadata: &Metadata, tensors: &[TensorInfo]) -> Vec<u8> {
         out.extend(tensor.type_id.to_le_bytes());
         out.extend(tensor.offset.to_le_bytes());
     }
-    out.resize(out.len().next_multiple_of(alignment(metadata)), 0);
     out
 }
 

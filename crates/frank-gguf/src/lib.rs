@@ -5,6 +5,7 @@
 
 mod encode;
 mod error;
+mod file_type;
 mod header;
 mod layout;
 mod metadata;
@@ -14,8 +15,9 @@ mod source;
 mod split;
 mod tensor;
 
-pub use encode::{encode_header, lay_out};
+pub use encode::{encode_header, encode_unpadded, lay_out};
 pub use error::GgufError;
+pub use file_type::file_type_name;
 pub use header::{ALIGNMENT_DEFAULT, Header};
 pub use layout::{TypeLayout, is_removed, type_id, type_layout, type_name};
 pub use metadata::{Array, Metadata, Value};

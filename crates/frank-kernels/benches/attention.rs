@@ -36,6 +36,11 @@ fn decode_one_thread<const POSITIONS: usize>(bencher: Bencher<'_, '_>, shape: Sh
 }
 
 #[divan::bench(args = SHAPES, consts = [4096])]
+fn decode_f32_one_thread<const POSITIONS: usize>(bencher: Bencher<'_, '_>, shape: Shape) {
+    run(bencher, 1, shape, 1, POSITIONS, KvType::F32);
+}
+
+#[divan::bench(args = SHAPES, consts = [4096])]
 fn decode_q8_0_one_thread<const POSITIONS: usize>(bencher: Bencher<'_, '_>, shape: Shape) {
     run(bencher, 1, shape, 1, POSITIONS, KvType::Q8_0);
 }

@@ -29,16 +29,9 @@ impl Isa {
 }
 
 /// The strongest instruction set that this CPU has and this build holds.
-///
-/// A build with debug assertions takes [`Isa::Scalar`] where `FRANK_ISA` is `scalar`, so that what is built once is also
-/// tested as other processors run it.
 pub(crate) fn isa() -> Isa {
     static ISA: OnceLock<Isa> = OnceLock::new();
-    *ISA.get_or_init(|| if is_held_back() { Isa::Scalar } else { detect() })
-}
-
-fn is_held_back() -> bool {
-    cfg!(debug_assertions) && std::env::var_os("FRANK_ISA").is_some_and(|isa| isa == "scalar")
+    *ISA.get_or_init(detect)
 }
 
 #[cfg(all(target_arch = "x86_64", not(frank_scalar)))]

@@ -43,4 +43,4 @@ pub use measure::{SyntheticProduct, read_bandwidth};
 pub use packing::{PackJob, pack_all};
 pub use pool::Pool;
 pub use rope::{RopePairs, RopeTable, rope};
-pub use weights::WeightType;
+pub use weights::{GROUP_ROWS, WeightType};

@@ -4,6 +4,7 @@
 //! are done, and only workers that are inside it are waited for.
 
 use std::cell::UnsafeCell;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -57,6 +58,17 @@ impl Pool {
     /// When `n_threads` is 0 or the system gives no more threads.
     #[must_use]
     pub fn new(n_threads: usize) -> Self {
+        Self::start(n_threads).expect("the system gives the process its compute threads")
+    }
+
+    /// [`Pool::new`] for a process that may have no more threads.
+    ///
+    /// # Errors
+    /// What the system says when it gives fewer; those that it gave have ended then.
+    ///
+    /// # Panics
+    /// When `n_threads` is 0.
+    pub fn start(n_threads: usize) -> io::Result<Self> {
         assert!(n_threads >= 1, "a pool needs at least the calling thread");
         let shared = Arc::new(Shared {
             state: AtomicU64::new(CLOSED),
@@ -66,16 +78,13 @@ impl Pool {
             job: UnsafeCell::new(None),
             parked: (1..n_threads).map(|_| AtomicBool::new(false)).collect(),
         });
-        let spawn = |index: usize| {
-            let shared = Arc::clone(&shared);
-            let name = format!("frank-compute-{}", index + 1);
-            std::thread::Builder::new()
-                .name(name)
-                .spawn(move || shared.work(index))
-                .expect("the system gives the process its compute threads at start")
-        };
-        let workers = (0..n_threads - 1).map(spawn).collect();
-        Self { shared, workers }
+        let mut pool = Self { shared, workers: Vec::with_capacity(n_threads - 1) };
+        for index in 0..n_threads - 1 {
+            let shared = Arc::clone(&pool.shared);
+            let thread = std::thread::Builder::new().name(format!("frank-compute-{}", index + 1));
+            pool.workers.push(thread.spawn(move || shared.work(index))?);
+        }
+        Ok(pool)
     }
 
     /// Threads that share a job, the caller included.

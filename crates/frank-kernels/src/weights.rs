@@ -33,8 +33,8 @@ use crate::cpu::Isa;
 use interleaved::InterleavedDots;
 pub(crate) use packed::PackedType;
 
-/// Rows of a group: one per 32-bit lane of a 512-bit register.
-pub(crate) const GROUP_ROWS: usize = 16;
+/// Rows of a group: one per 32-bit lane of a 512-bit register. Rows that are laid out in whole groups cost least.
+pub const GROUP_ROWS: usize = 16;
 
 /// Activation rows that meet a group together at most: as many as make the decoding of a weight row small beside them.
 pub(crate) const TILE_ROWS: usize = 32;

@@ -2,6 +2,7 @@
 //!
 //! Which blocks a layer has, and in which order, is written in the file of its family; nothing here asks which it is.
 
+pub(crate) mod plain;
 pub(crate) mod pre_norm;
 mod step;
 mod widths;
@@ -15,11 +16,11 @@ use frank_plan::{ComputeNeeds, ModelNeeds};
 
 use crate::arch::{Arch, LoadOptions};
 use crate::blocks::Compute;
-use crate::blocks::attention::{Attend, AttentionScratch};
+use crate::blocks::attention::Attend;
 use crate::blocks::embedding::Embedding;
 use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::head::Head;
-use crate::blocks::moe::{MoeScratch, MoeStep};
+use crate::blocks::moe::MoeStep;
 use crate::blocks::rope::{Rope, RopeShape};
 use crate::blocks::routes::Routes;
 use crate::error::{ArchError, LoadError, StepError};
@@ -33,7 +34,7 @@ use crate::shape::{self, Shape};
 use crate::weights::{VectorId, WeightTable, Weights};
 use step::NextMixture;
 pub(crate) use step::Step;
-use widths::{N_COLUMNS, Widths};
+use widths::{Columns, N_COLUMNS, Widths};
 
 /// A family of decoders.
 pub(crate) trait Family {
@@ -157,17 +158,19 @@ fn load<F: Family>(file: &ModelFile, options: &LoadOptions) -> Result<Box<dyn Mo
     let kv = KvTensors::new(&layers, &options.kv_blocks, options.kv_types)?;
     let widths = Widths::of(&shape, &decoder.layers);
     let scratch = Scratch::new(n_rows, widths.columns())?;
+    let mut pool = start_pool(options)?;
     let expert_table = table.expert_table(shape.n_layers);
     let weights = table.load(file, options.n_threads, options.io)?;
-    let experts =
-        expert_table.map(|table| open_experts(file, table, &shape, options)).transpose()?;
+    let experts = expert_table
+        .map(|table| open_experts(file, table, &shape, options, &mut pool))
+        .transpose()?;
     Ok(Box::new(DecoderModel {
         ropes: decoder.ropes.iter().map(|rope| Rope::new(rope, &weights, n_rows)).collect(),
         quants: Activations::with_capacity(n_rows, widths.n_in()),
         routes: widths.routes(n_rows),
         next_routes: widths.routes(n_rows),
         prefetch: options.prefetch,
-        pool: Pool::new(options.n_threads),
+        pool,
         n_outputs_max: options.n_outputs_max,
         router_bias: options.router_bias.clone(),
         kv,
@@ -179,24 +182,33 @@ fn load<F: Family>(file: &ModelFile, options: &LoadOptions) -> Result<Box<dyn Mo
     }))
 }
 
+/// Starts the threads that compute. One alone needs none of the system's.
+fn start_pool(options: &LoadOptions) -> Result<Pool, LoadError> {
+    let n_threads = options.n_threads;
+    let allowed = if n_threads > 1 { options.faults.thread() } else { Ok(()) };
+    allowed
+        .and_then(|()| Pool::start(n_threads))
+        .map_err(|source| LoadError::Threads { n_threads, source })
+}
+
 /// Takes the memory of the experts and reads those that are resident.
 fn open_experts(
     file: &ModelFile,
     table: ExpertTable,
     shape: &Shape,
     options: &LoadOptions,
+    pool: &mut Pool,
 ) -> Result<ExpertStore, LoadError> {
     let store_options = StoreOptions {
         tiers: options.experts.tiers.clone(),
         cache_slots: usize::try_from(options.experts.cache_slots).unwrap_or(usize::MAX),
-        n_threads: options.n_threads,
         io: options.io,
         prefetch: options.prefetch,
         faults: options.faults,
         usage: options.usage.clone(),
         n_used: shape.moe.map_or(0, |moe| moe.n_used),
     };
-    Ok(ExpertStore::open(table, file.data_files(), &store_options)?)
+    Ok(ExpertStore::open(table, file.data_files(), &store_options, pool)?)
 }
 
 /// A loaded model.
@@ -265,25 +277,8 @@ impl<L: DecoderLayer> Model for DecoderModel<L> {
 
     fn forward(&mut self, batch: &Batch<'_>, logits: &mut [f32]) -> Result<(), StepError> {
         let Decoder { embedding, layers, head, .. } = &self.decoder;
-        let [
-            hidden,
-            normed,
-            delta,
-            q,
-            k,
-            v,
-            mixed,
-            latent,
-            heads,
-            rotated,
-            gate,
-            up,
-            gates,
-            x,
-            expert_gate,
-            expert_up,
-            out,
-        ] = self.scratch.split(batch.n_rows());
+        let columns = self.scratch.split(batch.n_rows());
+        let Columns { hidden, normed, delta, attention, gate, up, moe } = Columns::of(columns);
         embedding.look_up(&self.weights, batch.token_ids, hidden);
         self.ropes.iter_mut().for_each(|rope| rope.fill(batch.positions));
         let (weights, pool, quants) = (&self.weights, &mut self.pool, &mut self.quants);
@@ -293,7 +288,7 @@ impl<L: DecoderLayer> Model for DecoderModel<L> {
             next_routes: &mut self.next_routes,
             prefetch: self.prefetch,
             router_bias: self.router_bias.as_deref(),
-            scratch: MoeScratch { gates, x, gate: expert_gate, up: expert_up, out },
+            scratch: moe,
         });
         let mut step = Step {
             compute: Compute { weights, pool, quants },
@@ -304,7 +299,7 @@ impl<L: DecoderLayer> Model for DecoderModel<L> {
             hidden,
             normed,
             delta,
-            attention: AttentionScratch { q, k, v, mixed, latent, heads, rotated },
+            attention,
             gate,
             up,
             moe,

@@ -123,6 +123,14 @@ pub enum LoadError {
     /// The experts cannot be read, or their memory is not given.
     #[error(transparent)]
     Experts(#[from] StoreError),
+    /// The process may not have the threads that are to compute.
+    #[error("cannot start {n_threads} threads that compute")]
+    Threads {
+        /// Threads asked for.
+        n_threads: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 /// Why a step was not computed.

@@ -99,11 +99,7 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput<'_>) -> ModelN
         slot_bytes,
     };
     let expert_layers: Vec<_> = weights.expert_layers().map(layer).collect();
-    let sum = |count: fn(&ExpertLayer) -> u32| {
-        let bytes = |layer: &ExpertLayer| u64::from(count(layer)).saturating_mul(layer.slot_bytes);
-        expert_layers.iter().map(bytes).fold(0, u64::saturating_add)
-    };
-    let used_bytes = sum(|layer| layer.n_used);
+    let used_bytes = slot_bytes(&expert_layers, |layer| layer.n_used);
     ModelNeeds {
         arch: arch.to_owned(),
         file_bytes: header.file_bytes(),
@@ -112,7 +108,7 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput<'_>) -> ModelN
         experts_used: saturate(n_used),
         context_train: saturate(shape.context_train),
         dense_bytes: AnonBuffer::occupied(weights.bytes()),
-        expert_bytes: sum(|layer| layer.n_experts),
+        expert_bytes: slot_bytes(&expert_layers, |layer| layer.n_experts),
         expert_staging_bytes: staging_bytes(weights.expert_file_bytes_max(), n_used as u64),
         state,
         compute,
@@ -123,6 +119,12 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput<'_>) -> ModelN
         warnings: widening_warning(weights).into_iter().collect(),
         expert_layers,
     }
+}
+
+/// Bytes of so many experts of each layer in memory.
+fn slot_bytes(layers: &[ExpertLayer], n_experts: fn(&ExpertLayer) -> u32) -> u64 {
+    let bytes = |layer| u64::from(n_experts(layer)).saturating_mul(layer.slot_bytes);
+    layers.iter().map(bytes).fold(0, u64::saturating_add)
 }
 
 /// Says that a file in an old layout takes more memory than its size, where it does.

@@ -218,7 +218,6 @@ impl<'a> WeightTable<'a> {
         io: Option<IoBackend>,
     ) -> Result<Weights, LoadError> {
         let mut memory = AnonBuffer::new(self.bytes())?;
-        memory.populate()?;
         loading::load(file, &self.slots, memory.as_mut_slice(), n_threads, io)?;
         Ok(Weights { memory, slots: self.slots })
     }

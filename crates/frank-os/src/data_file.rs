@@ -1,12 +1,14 @@
 //! Files that are read at offsets, whole ranges at a time. Never writes, and never interprets a byte.
 
-use std::fs::{File, FileType, Metadata, OpenOptions};
+use std::fs::{File, FileType, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::OsError;
+use crate::file_state::FileState;
 use crate::memory::PAGE_BYTES;
 
 /// A regular file, open for reading. Reads take `&self`: many threads may read at once.
@@ -15,11 +17,9 @@ pub struct DataFile {
     file: File,
     path: PathBuf,
     bytes: u64,
-    modified: Modified,
+    /// The last one in which it was known to have the bytes of when it was opened.
+    state: Mutex<FileState>,
 }
-
-/// When a file was written to last: seconds and nanoseconds.
-type Modified = (i64, i64);
 
 impl DataFile {
     /// Opens a regular file.
@@ -42,8 +42,8 @@ impl DataFile {
             });
         }
         wait_for_reads(&file);
-        let (bytes, modified) = (metadata.len(), modified(&metadata));
-        Ok(Self { file, path: path.to_owned(), bytes, modified })
+        let state = Mutex::new(FileState::of(&file).map_err(cannot_open)?);
+        Ok(Self { file, path: path.to_owned(), bytes: metadata.len(), state })
     }
 
     /// Bytes of the file when it was opened.
@@ -76,14 +76,28 @@ impl DataFile {
         })
     }
 
-    /// [`OsError::Changed`] when the open file has another size than when it was opened, or was written to since; `None`
-    /// otherwise. A new file under the same path is another file, and what was opened stays as it was.
+    /// [`OsError::Changed`] when the open file has another size than when it was opened, or was written to since, also when
+    /// the time of its last write was put back; `None` otherwise. A new file under the same path is another file, and what
+    /// was opened stays as it was.
+    ///
+    /// Not seen is a write in the same tick of the file system's clock (some milliseconds) as a look at it before, one
+    /// through a mapping until the system takes note of it, one that hides behind a move, a link or another owner or mode
+    /// since the last look with the old time put back, and what happens below the file system or on another machine. Taken
+    /// for a write is a change of an extended attribute, or a move there and back between two looks.
     #[must_use]
     pub fn changed(&self) -> Option<OsError> {
         let metadata = self.file.metadata().ok()?;
-        let bytes = metadata.len();
-        let is_same = bytes == self.bytes && modified(&metadata) == self.modified;
-        (!is_same).then(|| OsError::Changed { path: self.path.clone(), was: self.bytes, bytes })
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.is_as(&metadata) {
+            return None;
+        }
+        let now = FileState::of(&self.file).ok()?;
+        if state.has_its_bytes(&now) {
+            *state = now;
+            return None;
+        }
+        let (path, was, bytes) = (self.path.clone(), self.bytes, metadata.len());
+        Some(OsError::Changed { path, was, bytes })
     }
 
     /// Bytes of the file now.
@@ -130,14 +144,10 @@ impl DataFile {
 
 /// Takes back that reads are not waited for, which only opening a pipe needed: some kernels take it at its word when many
 /// reads of a file are handed to them at once.
-fn wait_for_reads(file: &File) {
+pub(crate) fn wait_for_reads(file: &File) {
     // SAFETY: sets the flags of a descriptor that `file` owns to none; no memory is passed. Where it is refused, a read
     // that is put off is begun again.
     let _refused = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) };
-}
-
-fn modified(metadata: &Metadata) -> Modified {
-    (metadata.mtime(), metadata.mtime_nsec())
 }
 
 fn kind_name(file_type: FileType) -> &'static str {

@@ -64,6 +64,12 @@ pub enum OsError {
         /// What the system said.
         source: io::Error,
     },
+    /// The system has no way to read at all for this process.
+    #[error("cannot read files: {refused}")]
+    NoBackend {
+        /// Each way, and what the system said.
+        refused: String,
+    },
     /// A write failed.
     #[error("cannot write at offset {offset} of a file in {}", path.display())]
     Write {

@@ -1,4 +1,7 @@
-//! Failures that a test asks a [`crate::ReadQueue`] for. Never any by default, and never from outside of a release build.
+//! Failures that a test asks for, most of them of a [`crate::ReadQueue`]. Never any by default, and never from outside of
+//! a release build.
+
+use std::io;
 
 /// Reads of a queue that something happens to, counted as they are handed to the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +34,8 @@ pub struct Faults {
     pub uring_refused: bool,
     /// `io_uring` cannot hold the staging memory in place.
     pub registering_refused: bool,
+    /// The system gives the process no more threads.
+    pub threads_refused: bool,
 }
 
 impl Faults {
@@ -38,7 +43,7 @@ impl Faults {
     ///
     /// `read-error:100` lets 100 reads of a queue pass and fails all later ones, `read-error:100+5` fails five and lets
     /// the rest pass; `short-read` counts as well. `direct-refused-at-open`, `direct-refused-at-transfer`,
-    /// `uring-refused` and `registering-refused` take no number. Names that are not of a queue are left alone.
+    /// `uring-refused`, `registering-refused` and `threads-refused` take no number. Other names are left alone.
     #[must_use]
     pub fn from_env() -> Self {
         if !cfg!(debug_assertions) {
@@ -58,10 +63,22 @@ impl Faults {
                 "direct-refused-at-transfer" => faults.direct_refused_at_transfer = true,
                 "uring-refused" => faults.uring_refused = true,
                 "registering-refused" => faults.registering_refused = true,
+                "threads-refused" => faults.threads_refused = true,
                 _ => {}
             }
         }
         faults
+    }
+
+    /// Whether a thread may be started now.
+    ///
+    /// # Errors
+    /// What the system says at its limit of threads, where a test asks for it.
+    pub fn thread(&self) -> io::Result<()> {
+        if self.threads_refused {
+            return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+        }
+        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use std::num::NonZeroUsize;
 use std::ptr::NonNull;
 
 use crate::error::OsError;
+use crate::populate::populate_together;
 
 /// Bytes of a huge page; every [`AnonBuffer`] starts on such a border and occupies whole ones.
 pub const HUGE_PAGE_BYTES: u64 = 2 << 20;
@@ -64,24 +65,18 @@ impl AnonBuffer {
             .unwrap_or(u64::MAX - u64::MAX % HUGE_PAGE_BYTES)
     }
 
-    /// Gives every page of the buffer its memory now, so that no later write waits for one or fails.
+    /// Gives every page of the buffer its memory now, so that no later write waits for one or fails. Several threads share
+    /// the work where it is worth one.
     ///
     /// Keeps what was written before.
     /// # Errors
     /// [`OsError::Populate`] when the system has no memory for them.
     pub fn populate(&mut self) -> Result<(), OsError> {
-        if self.mapped_len == 0 {
-            return Ok(());
-        }
-        match populate_write(self.start, self.mapped_len) {
-            Ok(()) => Ok(()),
-            // Kernels before 5.14 do not know the request.
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-                touch_pages(self.as_mut_slice());
-                Ok(())
-            }
-            Err(source) => Err(OsError::Populate { bytes: self.mapped_len as u64, source }),
-        }
+        // SAFETY: the whole mapping (`new`), whose bytes are zeroes or were written through `as_mut_slice`, borrowed mutably
+        // with `self`; without a mapping an empty slice needs only alignment.
+        let mapped =
+            unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.mapped_len) };
+        populate_together(mapped)
     }
 
     /// The bytes, zero where nothing was written.
@@ -166,48 +161,4 @@ fn unmap(start: NonNull<u8>, len: usize) {
 fn advise_huge(start: NonNull<u8>, len: usize) {
     // SAFETY: the range is a mapping of `new`; the advice changes page sizes, never contents.
     let _refused = unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_HUGEPAGE) };
-}
-
-fn populate_write(start: NonNull<u8>, len: usize) -> io::Result<()> {
-    loop {
-        // SAFETY: the range is the mapping of an `AnonBuffer`; the request allocates pages, never changes contents.
-        let status =
-            unsafe { libc::madvise(start.as_ptr().cast(), len, libc::MADV_POPULATE_WRITE) };
-        if status == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
-}
-
-/// Writes one byte of each page with the value that it has.
-fn touch_pages(bytes: &mut [u8]) {
-    for byte in bytes.iter_mut().step_by(PAGE_BYTES as usize) {
-        *byte = std::hint::black_box(*byte);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process::process_memory;
-
-    #[test]
-    fn touching_pages_keeps_their_bytes() {
-        let mut bytes = [7u8; 3 * PAGE_BYTES as usize + 1];
-        touch_pages(&mut bytes);
-        assert!(bytes.iter().all(|&byte| byte == 7));
-    }
-
-    #[test]
-    fn touching_pages_takes_their_memory() {
-        let mut buffer = AnonBuffer::new(32 * HUGE_PAGE_BYTES).unwrap();
-        let before = process_memory().unwrap().rss;
-        touch_pages(buffer.as_mut_slice());
-        let after = process_memory().unwrap().rss;
-        assert!(after >= before + 31 * HUGE_PAGE_BYTES, "{before} -> {after}");
-    }
 }

@@ -3,7 +3,9 @@
 
 mod arena;
 mod backend;
+mod failure;
 mod mmap;
+mod opening;
 mod pread;
 mod uring;
 
@@ -12,6 +14,8 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::data_file::DataFile;
 use crate::error::OsError;
@@ -21,9 +25,8 @@ use crate::scratch_file::DIRECT_ALIGNMENT;
 use arena::Arena;
 pub use backend::IoBackend;
 use backend::{Ended, Files, Staging, Transfer, Transfers, direct_refusal};
-use mmap::Maps;
-use pread::Preads;
-use uring::Uring;
+use failure::{Attempts, Remedy};
+use opening::joined;
 
 /// Reads in flight at most: more of them wait in the drive's own queue.
 const DEPTH: usize = 64;
@@ -31,15 +34,12 @@ const DEPTH: usize = 64;
 /// Bytes that the system is asked for at once at most; it gives no more than 2 GiB.
 const TRANSFER_BYTES_MAX: usize = 1 << 30;
 
-/// Times in a row that a read which the system put off is begun again.
-const RETRIES_MAX: u32 = 1000;
-
 const PAGE: usize = DIRECT_ALIGNMENT;
 
 /// How a [`ReadQueue`] reads.
 #[derive(Debug, Clone)]
 pub struct QueueOptions {
-    /// The way to read; `None` takes `io_uring`, or `pread` where the system has none.
+    /// The way to read; `None` takes `io_uring`, `pread` where the system has none, and `mmap` where it gives no threads.
     pub backend: Option<IoBackend>,
     /// Bytes of staging memory, rounded up to [`AnonBuffer::occupied`].
     pub staging_bytes: usize,
@@ -69,6 +69,11 @@ pub struct ReadQueue {
     faults: Faults,
     /// Transfers that were handed to the backend.
     n_transfers: u64,
+    n_reread: u64,
+    /// Since when reads are in flight; `None` when none is.
+    busy_since: Option<Instant>,
+    /// Time before that.
+    busy: Duration,
 }
 
 /// A read in flight.
@@ -86,7 +91,7 @@ struct Read {
     direct: bool,
     /// The number of that transfer.
     number: u64,
-    retries: u32,
+    attempts: Attempts,
 }
 
 impl Read {
@@ -117,8 +122,8 @@ impl ReadQueue {
     /// Takes the staging memory and readies a way to read `files`.
     ///
     /// # Errors
-    /// [`OsError::Backend`] when the system refuses the way that was asked for, or all of them; [`OsError::Map`] or
-    /// [`OsError::Populate`] when there is no memory.
+    /// [`OsError::Backend`] when the system refuses the way that was asked for, [`OsError::NoBackend`] when all of them;
+    /// [`OsError::Map`] or [`OsError::Populate`] when there is no memory.
     pub fn open(files: &[Arc<DataFile>], options: &QueueOptions) -> Result<Self, OsError> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         let faults = options.faults;
@@ -127,7 +132,7 @@ impl ReadQueue {
         let staging = Arc::new(Staging::new(options.staging_bytes)?);
         let (files, refused) = Files::open(files, faults.direct_refused_at_open);
         let files = Arc::new(files);
-        let opened = open_backend(&files, &staging, options)?;
+        let opened = opening::open(&files, &staging, options)?;
         let is_mapped = opened.backend == IoBackend::Mmap;
         let direct: Vec<bool> =
             (0..files.len()).map(|file| !is_mapped && files.has_direct(file)).collect();
@@ -145,6 +150,9 @@ impl ReadQueue {
             ended: VecDeque::new(),
             faults,
             n_transfers: 0,
+            n_reread: 0,
+            busy_since: None,
+            busy: Duration::ZERO,
         };
         if let Some(refused) = refused.filter(|_| !is_mapped) {
             queue.say(refused);
@@ -168,6 +176,19 @@ impl ReadQueue {
     #[must_use]
     pub fn fallback(&self) -> Option<&str> {
         self.fallback.as_deref()
+    }
+
+    /// Times that a read failed and was begun again, through the page cache.
+    #[must_use]
+    pub fn n_reread(&self) -> u64 {
+        self.n_reread
+    }
+
+    /// Time for which reads were in flight, one or more of them. Each is from [`ReadQueue::start`] until
+    /// [`ReadQueue::finish`] or another call takes note of its end.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.busy + self.busy_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Bytes of memory that the staging occupies.
@@ -200,11 +221,11 @@ impl ReadQueue {
         let Some(slot) = self.reads.iter().position(Option::is_none) else { return false };
         let n_pages = (offset % PAGE as u64 + len as u64).div_ceil(PAGE as u64) as usize;
         let Some(pages) = self.arena.take(n_pages) else { return false };
-        let direct = self.direct[file];
-        let filled = offset;
-        self.reads[slot] =
-            Some(Read { tag, file, offset, len, pages, filled, direct, number: 0, retries: 0 });
+        let (filled, direct, attempts) = (offset, self.direct[file], Attempts::default());
+        let read = Read { tag, file, offset, len, pages, filled, direct, number: 0, attempts };
+        self.reads[slot] = Some(read);
         self.n_in_flight += 1;
+        self.busy_since.get_or_insert_with(Instant::now);
         self.transfer(slot);
         true
     }
@@ -256,7 +277,7 @@ impl ReadQueue {
         let number = self.n_transfers;
         self.n_transfers += 1;
         let read = self.reads[slot].as_mut().expect("only reads in flight are continued");
-        read.direct = self.direct[read.file];
+        read.direct = self.direct[read.file] && !read.attempts.has_failed();
         read.number = number;
         let (offset, end) = if read.direct {
             (page_start(read.filled), read.end().next_multiple_of(PAGE as u64))
@@ -283,23 +304,32 @@ impl ReadQueue {
         }
         match result {
             Ok(n_bytes) => self.advance(slot, n_bytes),
-            Err(error) if read.direct && is_direct_refusal(&error) => {
+            Err(error) => self.mend(slot, error),
+        }
+    }
+
+    /// Takes note of a transfer that went wrong: its read goes on in another way, or fails.
+    fn mend(&mut self, slot: usize, error: io::Error) {
+        let read = self.reads[slot].as_mut().expect("a transfer belongs to a read in flight");
+        match read.attempts.remedy(&error, read.direct) {
+            Remedy::Buffered => {
                 let file = read.file;
                 if std::mem::replace(&mut self.direct[file], false) {
                     self.say(direct_refusal(self.files.data(file), &error));
                 }
-                self.continue_read(slot);
             }
-            Err(error) if is_put_off(&error) && read.retries < RETRIES_MAX => {
-                read.retries += 1;
-                self.continue_read(slot);
+            Remedy::Again => {}
+            Remedy::Reread(pause) => {
+                self.n_reread += 1;
+                thread::sleep(pause);
             }
-            Err(source) => {
+            Remedy::Fail => {
                 let (path, offset, want) =
                     (self.files.data(read.file).path().to_owned(), read.offset, read.len as u64);
-                self.end(slot, Err(OsError::Read { path, offset, want, source }));
+                return self.end(slot, Err(OsError::Read { path, offset, want, source: error }));
             }
         }
+        self.continue_read(slot);
     }
 
     /// Takes note of `n_bytes` more.
@@ -315,7 +345,8 @@ impl ReadQueue {
                 (self.files.data(read.file).path().to_owned(), read.offset, read.len as u64);
             return self.end(slot, Err(OsError::PastEnd { path, offset, want }));
         }
-        (read.filled, read.retries) = (filled, 0);
+        read.filled = filled;
+        read.attempts.got_on();
         self.continue_read(slot);
     }
 
@@ -328,6 +359,9 @@ impl ReadQueue {
     fn end(&mut self, slot: usize, result: Result<(), OsError>) {
         let read = self.reads[slot].take().expect("a read ends once");
         self.n_in_flight -= 1;
+        if self.n_in_flight == 0 {
+            self.busy += self.busy_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        }
         if !read.direct {
             self.files.data(read.file).forget_cached(read.offset, read.len as u64);
         }
@@ -343,7 +377,7 @@ impl ReadQueue {
     }
 
     fn say(&mut self, refused: String) {
-        self.fallback = Some(joined(self.fallback.take(), refused));
+        self.fallback = Some(joined(self.fallback.take(), Some(refused)));
     }
 }
 
@@ -351,70 +385,6 @@ impl Finished {
     fn without_bytes(queue: u64, tag: u64, result: Result<(), OsError>) -> Self {
         Self { tag, result, queue, pages: 0..0, start: 0, len: 0 }
     }
-}
-
-/// A way to read that the system agreed to.
-struct Opened {
-    backend: IoBackend,
-    transfers: Box<dyn Transfers>,
-    fallback: Option<String>,
-}
-
-fn open_backend(
-    files: &Arc<Files>,
-    staging: &Arc<Staging>,
-    options: &QueueOptions,
-) -> Result<Opened, OsError> {
-    let open = |backend| open_one(files, staging, backend, options.faults);
-    if let Some(backend) = options.backend {
-        return open(backend).map_err(|source| OsError::Backend { backend, source });
-    }
-    open(IoBackend::Uring).or_else(|refused| {
-        let backend = IoBackend::Pread;
-        let mut opened = open(backend).map_err(|source| OsError::Backend { backend, source })?;
-        opened.fallback = Some(format!("reads with {backend}: io_uring refused: {refused}"));
-        Ok(opened)
-    })
-}
-
-fn open_one(
-    files: &Arc<Files>,
-    staging: &Arc<Staging>,
-    backend: IoBackend,
-    faults: Faults,
-) -> io::Result<Opened> {
-    let mut fallback = None;
-    let transfers: Box<dyn Transfers> = match backend {
-        IoBackend::Uring if faults.uring_refused => {
-            return Err(io::Error::from_raw_os_error(libc::ENOSYS));
-        }
-        IoBackend::Uring => {
-            let (uring, refused) = Uring::open(files, staging, faults.registering_refused)?;
-            fallback = refused
-                .map(|error| format!("io_uring reads into memory that is not registered: {error}"));
-            Box::new(uring)
-        }
-        IoBackend::Pread => Box::new(Preads::start(files, staging)?),
-        IoBackend::Mmap => Box::new(Maps::open(files, staging)?),
-    };
-    Ok(Opened { backend, transfers, fallback })
-}
-
-fn joined(before: Option<String>, refused: String) -> String {
-    match before {
-        Some(before) => format!("{before}; {refused}"),
-        None => refused,
-    }
-}
-
-/// What file systems say that read through the page cache only.
-fn is_direct_refusal(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP))
-}
-
-/// What the system says of a read that it did not do for now. The kernel gives up those of a thread that ends.
-fn is_put_off(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::EAGAIN | libc::ECANCELED))
 }
 
 fn page_start(offset: u64) -> u64 {

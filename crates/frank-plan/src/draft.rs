@@ -32,8 +32,6 @@ pub(crate) struct Draft {
     /// Bytes that stay free on each device.
     pub(crate) headrooms: Vec<u64>,
     pub(crate) split: Split,
-    /// The device of the slots, where there are any.
-    pub(crate) cache_device: Option<usize>,
     pub(crate) obstacle: Option<Obstacle>,
 }
 
@@ -82,7 +80,6 @@ impl<'a> Planner<'a> {
             uses: vec![DeviceUse::default(); self.machine.devices.len()],
             headrooms: bounds.headrooms.clone(),
             split: Split::default(),
-            cache_device: None,
             obstacle: None,
         };
         draft.obstacle = Obstacle::of_request(self, limits, &draft);
@@ -123,7 +120,6 @@ impl<'a> Planner<'a> {
         let split = splitter.split();
         draft.add(&splitter, &split);
         let obstacle = Obstacle::of_bytes(self, &splitter, &split, &draft.uses);
-        draft.cache_device = (split.slots > 0).then_some(splitter.cache_device);
         draft.split = split;
         obstacle
     }

@@ -164,11 +164,11 @@ impl Plan {
         let needs = planner.needs;
         let settings = draft.settings;
         let expert_tiers = expert_tiers(planner, &draft);
-        Self {
+        let mut plan = Self {
             model: summary(needs),
             devices: device_plans(planner.machine, limits, &draft),
             experts: ExpertPlan::new(planner, &draft.split),
-            predict: Prediction::new(planner, &draft, &expert_tiers),
+            predict: Prediction::default(),
             warnings: warnings(planner, limits, &draft, &expert_tiers),
             ctx_size: settings.ctx_size,
             parallel: settings.parallel,
@@ -176,7 +176,9 @@ impl Plan {
             kv_bytes_per_token: kv_bytes_per_token(&needs.state),
             kv_groups: draft.kv.groups,
             expert_tiers,
-        }
+        };
+        plan.predict_on(needs, planner.machine, limits.ranking.hotness.as_ref());
+        plan
     }
 }
 

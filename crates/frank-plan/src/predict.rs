@@ -1,11 +1,14 @@
 //! Speed that a plan lets expect, from measured rates. Never a guess where nobody measured.
 
+mod traffic;
+
 use serde::Serialize;
 
-use crate::draft::{Draft, Planner};
 use crate::machine::Machine;
-use crate::needs::{ExpertLayer, LayerState, ModelNeeds};
-use crate::tiers::{ExpertTiers, Tier};
+use crate::needs::{LayerState, ModelNeeds};
+use crate::plan::Plan;
+use crate::ranking::Hotness;
+use traffic::{Places, Traffic};
 
 /// Tokens of the prompt whose speed is predicted, or the context if that is less: what benches of other programs take.
 const PROMPT_TOKENS: u32 = 512;
@@ -27,6 +30,13 @@ const ATTENTION_COST: f64 = 4.0;
 /// Source: as [`ATTENTION_COST`].
 const SCRATCH_COST: f64 = 90.0;
 
+/// Of reading experts from a drive and of all else that a step takes, the part of the shorter one that does not run beside
+/// the longer: a layer's last experts are computed when no read is left, and its first reads wait for its router.
+///
+/// Source: decode of a model of 24 layers of 128 experts, of which a half and a quarter were in memory, see
+/// `docs/measurements.md`.
+const UNHIDDEN_SHARE: f64 = 0.4;
+
 /// What is read or computed longest for a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -39,7 +49,8 @@ pub enum Bound {
     Compute,
 }
 
-/// Expected speed of one request alone, whose router chooses evenly among the experts of a layer; `None` (JSON `null`) where the measurement that it needs is missing.
+/// Expected speed of one request alone; `None` (JSON `null`) where the measurement that it needs is missing. Experts are
+/// expected to be chosen as often as before where that is known, and else evenly.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Prediction {
     /// Tokens per second while answering, with half the context filled. Needs a measured bandwidth of each device that
@@ -52,87 +63,31 @@ pub struct Prediction {
     pub bound: Option<Bound>,
 }
 
-impl Prediction {
-    /// The speed of a draft whose experts lie as `tiers` say.
-    pub(crate) fn new(planner: &Planner<'_>, draft: &Draft, tiers: &ExpertTiers) -> Self {
-        let (needs, machine) = (planner.needs, planner.machine);
-        let ctx_size = draft.settings.ctx_size;
-        let traffic = Traffic::new(planner, draft, tiers);
-        let decode = decode_times(machine, needs, &traffic, ctx_size / 2);
-        let n_tokens = ctx_size.min(PROMPT_TOKENS);
-        let n_rows = draft.settings.ubatch.min(n_tokens).max(1);
+impl Plan {
+    /// Predicts the speed anew. `machine` is the one that the plan is for, with rates that were measured since; `usage` says
+    /// how often each expert was chosen, where that is known.
+    pub fn predict_on(&mut self, needs: &ModelNeeds, machine: &Machine, usage: Option<&Hotness>) {
+        let cache_device = self.devices.iter().position(|device| device.uses.stream_cache > 0);
+        let places = Places {
+            tiers: &self.expert_tiers,
+            cache_device,
+            n_devices: machine.devices.len().max(self.devices.len()),
+        };
+        let traffic = Traffic::new(needs, places, usage);
+        let decode = decode_times(machine, needs, &traffic, self.ctx_size / 2);
+        let n_tokens = self.ctx_size.min(PROMPT_TOKENS);
+        let n_rows = self.ubatch.min(n_tokens).max(1);
         let arithmetic = machine.primary().and_then(|device| known(device.arithmetic));
         let prefill = arithmetic
             .and_then(|arithmetic| prefill_seconds(needs, n_tokens, arithmetic))
-            .and_then(|seconds| Some(seconds + missing_seconds(machine, &traffic, n_rows)?));
-        Self {
-            decode_tok_s: decode.map(|times| 1.0 / (times.dram + times.nvme + times.rest)),
+            .and_then(|seconds| {
+                Some(together(seconds, missing_seconds(machine, &traffic, n_rows)?))
+            });
+        self.predict = Prediction {
+            decode_tok_s: decode.map(|times| 1.0 / times.total()),
             prefill_tok_s: prefill.map(|seconds| 1.0 / seconds),
             bound: decode.map(Times::bound),
-        }
-    }
-}
-
-/// Bytes of experts that a token reads if the router chooses evenly among those of a layer.
-#[derive(Debug, Default)]
-struct Traffic {
-    /// From memory of each device but the primary one, by index.
-    elsewhere: Vec<f64>,
-    /// Of layers with streamed experts: those bytes, the share of experts that one token uses, and the share that is not
-    /// in a slot when it is wanted.
-    streamed: Vec<(f64, f64, f64)>,
-}
-
-impl Traffic {
-    fn new(planner: &Planner<'_>, draft: &Draft, tiers: &ExpertTiers) -> Self {
-        let n_streamed = planner.experts.len() - draft.split.resident();
-        let missed = 1.0 - draft.split.slots as f64 / n_streamed.max(1) as f64;
-        let mut traffic =
-            Self { elsewhere: vec![0.0; planner.machine.devices.len()], streamed: Vec::new() };
-        let n_expert = tiers.n_expert as usize;
-        for layer in &planner.needs.expert_layers {
-            let first = (layer.layer as usize).saturating_mul(n_expert);
-            let own = tiers.tiers.get(first..).unwrap_or_default();
-            let own = &own[..own.len().min(layer.n_experts as usize)];
-            traffic.add(layer, own, (missed, draft.cache_device));
-        }
-        traffic
-    }
-
-    /// Adds what a token reads of `layer`, whose experts lie in `tiers`.
-    fn add(
-        &mut self,
-        layer: &ExpertLayer,
-        tiers: &[Tier],
-        (missed, cache_device): (f64, Option<usize>),
-    ) {
-        let n_used = layer.n_used.min(layer.n_experts);
-        let used = f64::from(n_used) / f64::from(layer.n_experts.max(1));
-        let slot_bytes = layer.slot_bytes as f64;
-        let mut streamed = 0.0;
-        for tier in tiers {
-            match *tier {
-                Tier::Primary => {}
-                Tier::Secondary(device) => {
-                    self.elsewhere[usize::from(device)] += slot_bytes * used;
-                }
-                Tier::Stream => streamed += slot_bytes,
-            }
-        }
-        if streamed > 0.0 {
-            self.streamed.push((streamed, used, missed));
-        }
-        if let Some(device) = cache_device {
-            self.elsewhere[device] += streamed * used;
-        }
-    }
-
-    /// Bytes read from a drive for a step of `n_rows` rows, each expert once.
-    fn missed(&self, n_rows: u32) -> f64 {
-        let layer = |&(bytes, used, missed): &(f64, f64, f64)| {
-            bytes * missed * (1.0 - (1.0 - used).powf(f64::from(n_rows)))
         };
-        self.streamed.iter().map(layer).sum()
     }
 }
 
@@ -145,6 +100,10 @@ struct Times {
 }
 
 impl Times {
+    fn total(self) -> f64 {
+        together(self.dram + self.rest, self.nvme)
+    }
+
     fn bound(self) -> Bound {
         let Self { dram, nvme, rest } = self;
         if nvme > 0.0 && nvme >= dram.max(rest) {
@@ -155,6 +114,11 @@ impl Times {
             Bound::Compute
         }
     }
+}
+
+/// Seconds for a step that computes for so long and reads from a drive for so long.
+fn together(compute: f64, nvme: f64) -> f64 {
+    compute.max(nvme) + UNHIDDEN_SHARE * compute.min(nvme)
 }
 
 /// A rate that somebody measured.
@@ -189,7 +153,7 @@ fn decode_times(
 /// Seconds for each of `n_rows` rows of a step in which experts are read that are in no slot. `None` when some are and
 /// nobody measured the first drive.
 fn missing_seconds(machine: &Machine, traffic: &Traffic, n_rows: u32) -> Option<f64> {
-    if traffic.streamed.is_empty() {
+    if !traffic.is_streamed {
         return Some(0.0);
     }
     let bandwidth = machine.drives.first().and_then(|drive| known(drive.bandwidth))?;

@@ -73,6 +73,9 @@ impl Placement {
 }
 
 impl Hotness {
+    /// The first line that such a text may have, and that it has when frank wrote it.
+    pub const HEADER: &str = "layer,expert,count";
+
     /// Reads lines of `layer,expert,count`; the first may be just that. Counts of lines for one expert are added up.
     ///
     /// # Errors
@@ -122,7 +125,7 @@ impl Hotness {
 /// As [`Hotness::parse`] reads it.
 impl fmt::Display for Hotness {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "{}", files::HOTNESS_HEADER)?;
+        writeln!(formatter, "{}", Self::HEADER)?;
         let mut counts = self.counts.iter();
         counts.try_for_each(|((layer, expert), count)| {
             writeln!(formatter, "{layer},{expert},{count}")

@@ -21,10 +21,6 @@ pub(crate) fn warnings(
         draft.kv.request_bytes(),
         planner.machine.host.ram,
     ));
-    let is_resident = draft.split.resident() == planner.experts.len();
-    if limits.stream_cache.is_some() && is_resident {
-        warnings.push("--stream-cache has no effect: every expert is resident".to_owned());
-    }
     let placement = limits.ranking.placement.as_ref();
     warnings.extend(placement.and_then(|placement| dropped(planner, placement, tiers)));
     warnings

@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use frank_engine::CacheScope;
+use frank_os::{SmallFileError, read_small_file};
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConstantTimeEq};
 use thiserror::Error;
+
+/// A file of keys is not larger: it holds some ten thousand of them.
+const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// The keys that open the endpoint. Without any, it is open.
 #[derive(Clone, Default)]
@@ -24,13 +28,19 @@ impl std::fmt::Debug for ApiKeys {
 /// Why a key file cannot be used.
 #[derive(Debug, Error)]
 pub enum KeyFileError {
-    /// The file cannot be read as text.
+    /// The file cannot be read.
     #[error("key file {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system says.
-        source: std::io::Error,
+        source: SmallFileError,
+    },
+    /// The file is no text.
+    #[error("key file {} is not UTF-8 text", path.display())]
+    NotText {
+        /// The file.
+        path: PathBuf,
     },
     /// No line holds a key: an endpoint that asks for a key that does not exist opens for nobody.
     #[error("key file {} holds no key", path.display())]
@@ -49,13 +59,15 @@ pub enum KeyFileError {
 }
 
 impl ApiKeys {
-    /// Reads a file with one key a line. Empty lines and those that start with `#` are comments.
+    /// Reads a file, or a pipe to its end, with one key a line. Empty lines and those that start with `#` are comments.
     ///
     /// # Errors
     /// [`KeyFileError`] when it cannot be read, holds no key, or holds one that cannot be sent.
     pub fn from_file(path: &Path) -> Result<Self, KeyFileError> {
-        let text = std::fs::read_to_string(path)
+        let bytes = read_small_file(path, FILE_BYTES_MAX)
             .map_err(|source| KeyFileError::Read { path: path.to_owned(), source })?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| KeyFileError::NotText { path: path.to_owned() })?;
         let mut keys = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let key = line.trim();

@@ -190,9 +190,11 @@ catalogue! {
     expert_misses: Family<TierLabels, Counter> = Family::default(), Counter, "frank_expert_misses", "", "tier";
     /// Bytes of experts read from a drive, at the start and later.
     expert_read: Family<TierLabels, Counter> = Family::default(), Counter, "frank_expert_read", "bytes", "tier";
-    /// Time in which experts were read.
+    /// Time for which reads of those bytes were under way, one or more at once.
     expert_read_seconds: Family<TierLabels, Counter<f64, AtomicU64>> = Family::default(), Counter, "frank_expert_read", "seconds", "tier";
-    /// Time for which steps had nothing to compute and waited for experts.
+    /// Reads of experts that failed and were done again.
+    expert_rereads: Counter = Counter::default(), Counter, "frank_expert_rereads", "", "";
+    /// Time for which steps computed nothing and waited for experts.
     expert_demand_wait_seconds: Counter<f64, AtomicU64> = Counter::default(), Counter, "frank_expert_demand_wait", "seconds", "";
     /// Experts that gave their slot to another.
     expert_evictions: Counter = Counter::default(), Counter, "frank_expert_evictions", "", "";

@@ -11,7 +11,7 @@ use frank_engine::{DiskCache, Engine, EngineOptions, SamplingParams};
 use frank_server::{ModelSlot, Served, ServerOptions};
 use frank_telemetry::Metrics;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Notify;
 use tracing_subscriber::EnvFilter;
 
@@ -20,6 +20,7 @@ use crate::cache_dir;
 use crate::load::Prepared;
 use crate::options::ModelOptions;
 use crate::report::{Code, Failure};
+use crate::thread_limit::check_threads;
 use crate::usage::UsageWriter;
 
 /// Threads that read requests and write answers. The compute pool has its own.
@@ -64,6 +65,8 @@ impl Endpoint {
 
 /// The runtime of an endpoint, with its log on stderr (`FRANK_LOG`, by default warnings).
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    // The runtime panics without them.
+    check_threads(HTTP_THREADS)?;
     let filter = EnvFilter::try_from_env("FRANK_LOG").unwrap_or_else(|_| EnvFilter::new("warn"));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -186,31 +189,64 @@ pub(crate) enum Flow {
     Stop,
 }
 
-/// Resolves at the first Ctrl-C or SIGTERM, or when `stop` is notified. While the model loads nobody is being
+/// Resolves at the first Ctrl-C, SIGTERM or SIGHUP, or when `stop` is notified. While the model loads nobody is being
 /// answered, so a signal ends the process at once then; a second one does so at any time.
 fn wait_for_stop(
     stop: Arc<Notify>,
     is_loaded: Arc<AtomicBool>,
 ) -> anyhow::Result<impl Future<Output = ()> + Send + 'static> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
+    let mut signals = StopSignals::listen().context("cannot listen for signals")?;
     Ok(async move {
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
+            () = signals.next() => {}
             () = stop.notified() => return,
         }
         if !is_loaded.load(Ordering::Relaxed) {
             end_at_once(0);
         }
+        // A terminal that goes away may say so more than once.
+        signals.hangup = None;
         tokio::spawn(async move {
-            tokio::select! {
-                _ = interrupt.recv() => {}
-                _ = terminate.recv() => {}
-            }
+            signals.next().await;
             end_at_once(Code::Interrupted as i32);
         });
     })
+}
+
+/// The signals that ask an endpoint to end.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// `None` where nobody is to end when the terminal goes away, as under `nohup`.
+    hangup: Option<Signal>,
+}
+
+impl StopSignals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: if frank_os::ignores_hangup() {
+                None
+            } else {
+                Some(signal(SignalKind::hangup())?)
+            },
+        })
+    }
+
+    async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+            _ = hangup => {}
+        }
+    }
 }
 
 #[expect(

@@ -1,12 +1,13 @@
 //! `<model>.frank-usage`: how often each expert was chosen, kept beside the model for the next start. Never changes an
 //! answer: it only says what should lie in memory.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use frank_engine::Engine;
-use frank_hub::{ModelFile, path_beside, read_beside, write_beside};
+use frank_hub::{ModelFile, path_beside, read_beside, update_beside};
 use frank_plan::{Hotness, Limits, ModelNeeds, Plan};
 
 use crate::options::ModelOptions;
@@ -21,8 +22,7 @@ const SAVE_EVERY: Duration = Duration::from_secs(30);
 /// What earlier runs learned about the experts of a model.
 pub(crate) struct Usage {
     path: PathBuf,
-    n_layers: u32,
-    n_experts: u32,
+    needs: ModelNeeds,
     /// Whether the file decides what stays in memory.
     ranks: bool,
     /// What the file says.
@@ -39,16 +39,16 @@ impl Usage {
             return None;
         }
         let path = path_beside(&model.paths()[0], ENDING);
-        let parse = |text: String| Hotness::parse(&text, needs).map_err(std::io::Error::other);
-        let learned = read_beside(&path).and_then(|text| text.map(parse).transpose());
+        let parse = |text: String| Hotness::parse(&text, needs).map_err(io::Error::other);
+        let text = read_beside(&path).map(|text| text.filter(|text| !text.is_empty()));
+        let learned = text.and_then(|text| text.map(parse).transpose());
         let learned = learned.unwrap_or_else(|error| {
             tell(&format!("warning: {} is ignored: {error}", path.display()));
             None
         });
         let ranks = learned.is_some();
         let saved = learned.unwrap_or_else(|| Hotness::of_counts(&[], needs.experts));
-        let (n_layers, n_experts) = (needs.layers, needs.experts);
-        Some(Self { path, n_layers, n_experts, ranks, given: saved.clone(), saved })
+        Some(Self { path, needs: needs.clone(), ranks, given: saved.clone(), saved })
     }
 
     /// Ranks experts in `limits` where no option does, and notes what the store counts on from.
@@ -69,22 +69,32 @@ impl Usage {
         }
     }
 
-    /// Whether the store has anything to count on from.
-    pub(crate) fn is_learned(&self) -> bool {
-        !self.given.is_empty()
+    /// How often each expert was chosen before, where anything is known of it.
+    pub(crate) fn learned(&self) -> Option<&Hotness> {
+        Some(&self.given).filter(|given| !given.is_empty())
     }
 
     /// What the store counts on from, `[n_layers, n_experts]`.
     pub(crate) fn given(&self) -> Vec<u64> {
-        self.given.to_counts(self.n_layers, self.n_experts)
+        self.given.to_counts(self.needs.layers, self.needs.experts)
     }
 
-    /// What the file should say when the store has counted up to `counts`.
-    fn total(&self, counts: &[u64]) -> Vec<u64> {
-        let given = self.given();
-        let new = counts.iter().zip(&given).map(|(count, given)| count.saturating_sub(*given));
-        let saved = self.saved.to_counts(self.n_layers, self.n_experts);
-        saved.iter().zip(new).map(|(saved, new)| saved.saturating_add(new)).collect()
+    /// The file with `new` counts beside those that it has, which may be another server's too.
+    ///
+    /// # Errors
+    /// When `old` is the text of something else.
+    fn merged(&self, old: Option<&str>, new: &[u64]) -> io::Result<String> {
+        let (n_layers, n_experts) = (self.needs.layers, self.needs.experts);
+        let saved = match old.map(|text| (text, Hotness::parse(text, &self.needs))) {
+            Some((_, Ok(saved))) => saved.to_counts(n_layers, n_experts),
+            Some((text, Err(error))) if text.lines().next() != Some(Hotness::HEADER) => {
+                return Err(io::Error::other(format!("what is there is something else: {error}")));
+            }
+            // Counts of another model that had this name are about other experts.
+            None | Some((_, Err(_))) => vec![0; new.len()],
+        };
+        let sum = saved.iter().zip(new).map(|(saved, new)| saved.saturating_add(*new));
+        Ok(Hotness::of_counts(&sum.collect::<Vec<_>>(), n_experts).to_string())
     }
 }
 
@@ -97,7 +107,7 @@ pub(crate) struct UsageWriter {
 
 #[derive(Default)]
 struct State {
-    /// Counts as of the last write.
+    /// Counts of the store as of the last write.
     written: Option<Vec<u64>>,
     /// Whether it was said that the file cannot be written.
     is_told: bool,
@@ -122,11 +132,13 @@ impl UsageWriter {
     pub(crate) fn save(&self) {
         let Some(counts) = self.engine.expert_usage() else { return };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if counts == *state.written.get_or_insert_with(|| self.usage.given()) {
+        let written = state.written.get_or_insert_with(|| self.usage.given());
+        let new = counts.iter().zip(&*written).map(|(now, then)| now.saturating_sub(*then));
+        let new: Vec<u64> = new.collect();
+        if new.iter().all(|&count| count == 0) {
             return;
         }
-        let hotness = Hotness::of_counts(&self.usage.total(&counts), self.usage.n_experts);
-        match write_beside(&self.usage.path, &hotness.to_string()) {
+        match update_beside(&self.usage.path, |old| self.usage.merged(old, &new)) {
             Ok(()) => state.written = Some(counts),
             Err(error) if !std::mem::replace(&mut state.is_told, true) => {
                 let path = self.usage.path.display();
@@ -140,19 +152,43 @@ impl UsageWriter {
 
 #[cfg(test)]
 mod tests {
+    use frank_kernels::KvType;
+    use frank_testkit::assets;
+
     use super::*;
 
+    /// The usage of a model of 2 layers with 16 experts each, of which nothing is known.
+    fn usage() -> Usage {
+        let model = ModelFile::open(&assets::tiny("olmoe.gguf")).expect("a tiny model");
+        let options = frank_models::KvTypes { k: KvType::F16, v: KvType::F16 };
+        let needs = frank_models::needs(&model.header, options).expect("a known family");
+        Usage::read(&model, &needs).expect("it has experts")
+    }
+
+    /// The text that `counts` of the first experts make of `old`.
+    fn merged(old: Option<&str>, counts: &[u64]) -> io::Result<String> {
+        let usage = usage();
+        let mut new = usage.given();
+        new[..counts.len()].copy_from_slice(counts);
+        usage.merged(old, &new)
+    }
+
     #[test]
-    fn what_an_option_said_is_not_learned() {
-        let usage = Usage {
-            path: PathBuf::new(),
-            n_layers: 1,
-            n_experts: 2,
-            ranks: false,
-            saved: Hotness::of_counts(&[5, 0], 2),
-            given: Hotness::of_counts(&[100, 7], 2),
+    fn counts_are_added_to_those_of_the_file_whoever_wrote_them() {
+        let check = |old, counts: &[u64], text: &str| {
+            assert_eq!(merged(old, counts).expect("a usage file"), text);
         };
-        assert_eq!(usage.total(&[103, 7]), [8, 0]);
-        assert_eq!(usage.total(&[100, u64::MAX]), [5, u64::MAX - 7]);
+        check(None, &[0, 3], "layer,expert,count\n0,1,3\n");
+        check(Some("0,1,4\n0,2,5\n"), &[0, 3], "layer,expert,count\n0,1,7\n0,2,5\n");
+        let most = format!("layer,expert,count\n0,0,{}\n", u64::MAX);
+        check(Some(&most), &[3], &most);
+        // Of a model with more experts that had the name before.
+        check(Some("layer,expert,count\n0,999,5\n"), &[1], "layer,expert,count\n0,0,1\n");
+    }
+
+    #[test]
+    fn a_file_that_is_something_else_is_not_replaced() {
+        let error = merged(Some("my notes\n"), &[1]).expect_err("notes").to_string();
+        assert!(error.starts_with("what is there is something else: line 1: "), "{error}");
     }
 }

@@ -12,6 +12,7 @@ use crate::cargo::{execute, succeeds};
 /// What the tests import. A change here makes the environment anew.
 const REQUIREMENTS: &[&str] = &[
     "gguf==0.19.0",
+    "huggingface-hub==2.4.0",
     "jinja2==3.1.6",
     "libgguf==0.2.2",
     "numpy==2.4.6",
@@ -19,7 +20,7 @@ const REQUIREMENTS: &[&str] = &[
     "xllamacpp==2026.10.11549",
 ];
 /// Imports everything, as the tests will.
-const TRIAL: &str = "import gguf, jinja2, libgguf, numpy, openai, xllamacpp";
+const TRIAL: &str = "import gguf, huggingface_hub, jinja2, libgguf, numpy, openai, xllamacpp";
 
 /// Makes sure that [`assets::python_path`] has exactly [`REQUIREMENTS`].
 pub(crate) fn install() -> Result<()> {
@@ -62,16 +63,14 @@ pub(super) fn make_venv(venv: &Path) -> Result<()> {
 }
 
 /// Installs a Debian package, where we may.
-fn install_system_package(name: &str) -> Result<()> {
+pub(super) fn install_system_package(name: &str) -> Result<()> {
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
         command
     };
     if !is_root() || !succeeds(&mut apt(&["--version"])) {
-        bail!(
-            "the tests need the system package {name} (its Debian name): install it and try again"
-        );
+        bail!("the system package {name} (its Debian name) is missing: install it and try again");
     }
     execute(&mut apt(&["update", "-qq"]))?;
     execute(&mut apt(&["install", "-qq", "--yes", "--no-install-recommends", name]))

@@ -11,8 +11,7 @@ use tempfile::NamedTempFile;
 use toml::Table;
 
 use super::engines::{Engine, THREADS, json, text};
-use super::in_process::{N_DECODE, N_PROMPT};
-use super::rows::{DECODE, N_ROWS, PROMPT};
+use super::rows::{DECODE, N_DECODE, N_PROMPT, N_ROWS, PROMPT};
 use crate::statistics::Spread;
 
 /// The bound of decoding, and predictions.

@@ -8,7 +8,8 @@ use frank_testkit::assets::{GEMMA3, REAL_MODELS, RealModel, SMOLLM2};
 
 use super::bound::Bound;
 use super::engines::Engine;
-use super::{in_process, serving};
+use super::in_process::{self, Rates, Test};
+use super::serving;
 use crate::statistics::Spread;
 
 /// A number that is compared.
@@ -34,6 +35,10 @@ enum Better {
     Less,
 }
 
+/// Tokens of the prompt that is read in process.
+pub(super) const N_PROMPT: u64 = 512;
+/// Tokens that are decoded in process.
+pub(super) const N_DECODE: u64 = 128;
 pub(super) const N_ROWS: usize = 6;
 /// The row that `frank fit` predicts the speed of a prompt for.
 pub(super) const PROMPT: usize = 0;
@@ -78,7 +83,10 @@ pub(super) struct Line {
 
 /// The values of all rows in one run of an engine. `seed` decides the prompts.
 pub(super) fn measure(engine: &Engine, model: &Path, seed: u64) -> Result<[f64; N_ROWS]> {
-    let [prompt, decode] = in_process::measure(engine, model).with_context(|| engine.name())?;
+    let test = Test { n_prompt: N_PROMPT, n_decode: N_DECODE, repetitions: 1 };
+    let Rates { prompt, decode } =
+        in_process::run(engine, in_process::command(engine, model, test), test)?;
+    let (prompt, decode) = prompt.zip(decode).context("both were measured")?;
     let [load, one, four, first] =
         serving::measure(engine, model, seed).with_context(|| engine.name())?;
     let values = [prompt, decode, load, one, four, first];

@@ -55,13 +55,18 @@ impl Memory {
 }
 
 /// Bytes as MiB.
-pub(super) fn mib(bytes: f64) -> f64 {
+pub(crate) fn mib(bytes: f64) -> f64 {
     bytes / f64::from(1 << 20)
 }
 
 /// Peak of a process's resident memory so far, in bytes.
-pub(super) fn peak_bytes(process_id: u32) -> Result<u64> {
+pub(crate) fn peak_bytes(process_id: u32) -> Result<u64> {
     status_bytes(process_id, "VmHWM")
+}
+
+/// Page tables of a process, in bytes: the kernel holds them for it.
+pub(super) fn page_table_bytes(process_id: u32) -> Result<u64> {
+    status_bytes(process_id, "VmPTE")
 }
 
 fn status_bytes(process_id: u32, name: &str) -> Result<u64> {

@@ -2,6 +2,7 @@
 //! the budget is a cap, and the answers are those of a server that holds everything.
 
 mod cap;
+mod kinds;
 mod topics;
 
 use std::fs;
@@ -17,11 +18,12 @@ use frank_testkit::assets;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::memory::{mib, peak_bytes};
+use super::memory::{mib, page_table_bytes, peak_bytes};
 use crate::cargo::target_dir;
 use crate::memory_group::MemoryGroup;
 use crate::server_process::ServerProcess;
 use cap::{CAPS, Cap};
+use kinds::Kinds;
 use topics::{Question, STREAMS_MAX};
 
 /// Tokens of a request at most, prompt and answer.
@@ -76,26 +78,19 @@ impl MoeSoak {
         subject: &Subject,
         questions: &[Question],
     ) -> Result<Vec<String>> {
-        let limit = cap.times_budget * subject.budget;
         println!("\n{}: budget {:.1} MiB", cap.name, mib(subject.budget as f64));
-        // Pages that others have read are not counted to the group, and would make it easy.
-        let file = DataFile::open(&subject.path)?;
-        file.forget_cached(0, file.len());
-        let group = match MemoryGroup::create(limit) {
-            Ok(group) => Some(group),
-            Err(error) => {
-                println!("not capped, only the process is watched: {error:#}");
-                None
-            }
-        };
+        let group = subject.capped(cap)?;
         let mut serve = subject.serve(frank, Some(subject.budget));
         if let Some(group) = &group {
             serve = group.enter(&serve);
         }
         let server = ServerProcess::start(&mut serve)?;
         let ready = group.as_ref().map(MemoryGroup::usage).transpose()?;
-        let mut broken = self.traffic(&server, questions);
+        let mut broken = self.traffic(&server, questions, group.as_ref());
         let peak = peak_bytes(server.id());
+        if let Ok(bytes) = page_table_bytes(server.id()) {
+            println!("page tables of the process: {:.1} MiB", mib(bytes as f64));
+        }
         topics::print_expert_metrics(server.address);
         match server.terminate() {
             Ok(said) => broken.extend(said.into_iter().map(|line| format!("it said: {line}"))),
@@ -110,18 +105,16 @@ impl MoeSoak {
         Ok(broken.into_iter().map(|what| format!("{}: {what}", cap.name)).collect())
     }
 
-    /// Lets clients ask in turns until the time is over, while somebody asks for health and metrics.
-    fn traffic(&self, server: &ServerProcess, questions: &[Question]) -> Vec<String> {
+    /// Lets clients ask in turns until the time is over, while somebody watches.
+    fn traffic(
+        &self,
+        server: &ServerProcess,
+        questions: &[Question],
+        group: Option<&MemoryGroup>,
+    ) -> Vec<String> {
         let until = Instant::now() + Duration::from_secs(self.seconds) / CAPS.len() as u32;
         thread::scope(|scope| {
-            let watcher = scope.spawn(|| {
-                let mut failures = Vec::new();
-                while Instant::now() < until && failures.len() < FAILURES_MAX {
-                    failures.extend(topics::watch(server.address));
-                    thread::sleep(WATCH_EVERY);
-                }
-                failures
-            });
+            let watcher = scope.spawn(|| watch(server, group, until));
             let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
             let mut failures = Vec::new();
             let mut n_requests = 0;
@@ -140,6 +133,23 @@ impl MoeSoak {
     }
 }
 
+/// Asks for health and metrics, and notes what the group holds, until the time is over. Prints what was held and returns
+/// what broke.
+fn watch(server: &ServerProcess, group: Option<&MemoryGroup>, until: Instant) -> Vec<String> {
+    let mut failures = Vec::new();
+    let mut kinds = Kinds::default();
+    while Instant::now() < until && failures.len() < FAILURES_MAX {
+        match group.map(MemoryGroup::held).transpose() {
+            Ok(held) => held.into_iter().for_each(|held| kinds.note(held)),
+            Err(error) => failures.push(format!("{error:#}")),
+        }
+        failures.extend(topics::watch(server.address));
+        thread::sleep(WATCH_EVERY);
+    }
+    kinds.lines().for_each(|line| println!("{line}"));
+    failures
+}
+
 impl Subject {
     /// Half of the file may be held.
     fn link(model: &Path) -> Result<Self> {
@@ -148,6 +158,15 @@ impl Subject {
         symlink(model, &path).with_context(|| format!("link {}", model.display()))?;
         let bytes = fs::metadata(model).with_context(|| format!("{}", model.display()))?.len();
         Ok(Self { path, budget: bytes / 2, folder })
+    }
+
+    /// A group with the limit of this cap; `None` where none can be made, which is said.
+    fn capped(&self, cap: &Cap) -> Result<Option<MemoryGroup>> {
+        // Pages that others have read are not counted to the group, and would make it easy.
+        let file = DataFile::open(&self.path)?;
+        file.forget_cached(0, file.len());
+        let group = MemoryGroup::create(cap.times_budget * self.budget);
+        Ok(group.inspect_err(|error| println!("only the process is watched: {error:#}")).ok())
     }
 
     fn serve(&self, frank: &Path, budget: Option<u64>) -> Command {

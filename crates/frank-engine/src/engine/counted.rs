@@ -57,6 +57,7 @@ impl Counted {
         metrics.expert_slot_size.set(gauge(now.slot_bytes));
         for (counter, now, before) in [
             (&metrics.expert_evictions, now.evictions, before.evictions),
+            (&metrics.expert_rereads, now.reread, before.reread),
             (&metrics.expert_waves, now.waves, before.waves),
             (&metrics.expert_warmed, now.warmed, before.warmed),
             (&metrics.expert_prefetches, now.prefetch_started, before.prefetch_started),

@@ -35,6 +35,8 @@ pub(super) struct StepLoop {
     waits_for_disk: bool,
     /// Whether the model may have something to do ahead.
     has_idle_work: bool,
+    /// What the system refused of reading experts, as far as somebody was told.
+    io_fallback: Option<String>,
 }
 
 /// What the loop does next.
@@ -62,6 +64,8 @@ impl StepLoop {
         let logits = vec![0.0; shared.options.n_parallel * model.n_vocab()];
         let mut step_loop = Self {
             shared,
+            // Whoever loaded the model told this.
+            io_fallback: model.io_fallback().map(str::to_owned),
             model,
             metrics,
             sequences: BTreeMap::new(),
@@ -125,6 +129,19 @@ impl StepLoop {
         let Some(experts) = self.model.expert_statistics() else { return };
         self.shared.lock().experts = Some(experts);
         self.counted.count_experts(experts, &self.metrics);
+        self.tell_fallback();
+    }
+
+    /// Says what the system refuses of reading experts when that is new: some file systems do only at the first read.
+    fn tell_fallback(&mut self) {
+        let fallback = self.model.io_fallback();
+        if fallback == self.io_fallback.as_deref() {
+            return;
+        }
+        self.io_fallback = fallback.map(str::to_owned);
+        if let Some(fallback) = fallback {
+            tracing::warn!(fallback, "experts are read in another way");
+        }
     }
 
     /// Waits while there is nothing to do.

@@ -1,18 +1,16 @@
 //! A greedy answer and its log probabilities are the same bit for bit: alone and among others, whatever the threads and
-//! the rows of a step, and with a prefix from the cache.
+//! the rows of a step, and with a prefix from the cache or a disk, for every type of keys and values.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use frank_engine::{
-    CacheScope, Engine, EngineEvent, EngineOptions, Generation, Request, SamplingParams, Token,
-};
+use frank_engine::{CacheScope, DiskCache, Generation, SamplingParams};
 use frank_hub::ModelFile;
 use frank_kernels::KvType;
-use frank_models::{ARCHS, KvTypes, LoadOptions, arch};
-use frank_plan::{ExpertTiers, kv_request_blocks, kv_windows};
-use frank_telemetry::Metrics;
+use frank_models::{ARCHS, ArchError};
 use frank_testkit::assets;
+
+use crate::loaded::{Answer, Loaded, Loading, TokenBits, needs};
 
 /// With the answer it goes over the window of Gemma 3 and the second border of the spans of attention.
 const N_PROMPT: usize = 300;
@@ -21,10 +19,9 @@ const N_CTX: usize = 640;
 /// Tokens of prompt and answer of the others: they join and leave at different steps, and one stays to the end.
 const OTHERS: [(usize, usize); 7] =
     [(20, 600), (1, 40), (33, 200), (500, 100), (64, 3), (100, 120), (250, 20)];
-/// The runner-up is reported too: a near tie must not hide a difference.
-const N_LOGPROBS: usize = 2;
 /// Tokens of the prompt that the cached runs have in common with earlier requests; no page ends there.
 const N_SHARED: usize = 250;
+const SCOPE: CacheScope = CacheScope([7; 32]);
 
 /// How an engine cuts its work.
 #[derive(Clone, Copy)]
@@ -64,157 +61,65 @@ impl fmt::Display for Setting {
     }
 }
 
-/// An engine over a real or tiny model.
-struct Subject {
-    engine: Engine,
-    n_vocab: usize,
-}
-
-impl Subject {
-    fn start(path: &Path, cut: Cut) -> Self {
-        let file = ModelFile::open(path).expect("the file opens");
-        let family = arch(&file.header).expect("a known family");
-        let kv_types = KvTypes { k: KvType::F16, v: KvType::F16 };
-        let needs = (family.needs)(&file.header, kv_types).expect("it can be planned");
+/// An engine with room for all that is ever asked, so that a cached prefix outlives the others, however few run together.
+fn loading(cut: Cut, kv_type: KvType) -> Loading {
+    Loading {
+        n_threads: cut.n_threads,
+        ubatch: cut.ubatch,
+        n_ctx: N_CTX,
         // A step holds a row of each request.
-        let n_parallel = cut.ubatch.min(OTHERS.len() + 1);
-        let blocks = |window| {
-            let [n_ctx, ubatch] = [N_CTX, cut.ubatch].map(|n| u32::try_from(n).expect("small"));
-            let request = kv_request_blocks(window, n_ctx, ubatch);
-            // Room for all that is ever asked, so that a cached prefix outlives the others, however few run together.
-            u32::try_from(request * (OTHERS.len() as u64 + 3)).expect("small")
-        };
-        let options = LoadOptions {
-            n_threads: cut.n_threads,
-            n_rows_max: cut.ubatch,
-            n_outputs_max: n_parallel,
-            kv_blocks: kv_windows(&needs.state).into_iter().map(blocks).collect(),
-            kv_types,
-            experts: ExpertTiers::resident(needs.layers, needs.experts),
-            router_bias: None,
-            io: None,
-            prefetch: true,
-            faults: frank_os::Faults::default(),
-            usage: None,
-        };
-        let model = (family.load)(&file, &options).expect("the model loads");
-        let n_vocab = model.n_vocab();
-        let options =
-            EngineOptions { n_ctx: N_CTX, n_parallel, n_queue: OTHERS.len(), prefix_cache: true };
-        Self { engine: Engine::start(model, options, Metrics::new()), n_vocab }
-    }
-
-    /// The answer to always the same prompt.
-    fn answer(&self, setting: Setting) -> Answer {
-        let scope = setting.cached.then_some(CacheScope([7; 32]));
-        let prompt = self.token_ids(N_PROMPT, 1);
-        if setting.cached {
-            // The first leaves a checkpoint of its windows within what is shared, the second a page that is shared in part.
-            let others = self.token_ids(N_PROMPT - N_SHARED, 2);
-            for rest in [&[], others.as_slice()] {
-                let earlier = [&prompt[..N_SHARED], rest].concat();
-                Answer::of(self.submit(earlier, 1, scope));
-            }
-        }
-        let n_before = if setting.among_others { OTHERS.len() / 2 } else { 0 };
-        let n_others = if setting.among_others { OTHERS.len() } else { 0 };
-        let submit_others = |range: std::ops::Range<usize>| -> Vec<Generation> {
-            range
-                .map(|i| self.submit(self.token_ids(OTHERS[i].0, 3 + i), OTHERS[i].1, scope))
-                .collect()
-        };
-        let mut others = submit_others(0..n_before);
-        let generation = self.submit(prompt, N_ANSWER, scope);
-        others.extend(submit_others(n_before..n_others));
-        // Whoever is still there then is left.
-        Answer::of(generation)
-    }
-
-    fn submit(
-        &self,
-        prompt: Vec<u32>,
-        max_tokens: usize,
-        cache_scope: Option<CacheScope>,
-    ) -> Generation {
-        let request = Request {
-            prompt,
-            max_tokens,
-            sampling: SamplingParams::greedy(),
-            n_logprobs: Some(N_LOGPROBS),
-            cache_scope,
-            ..Request::default()
-        };
-        self.engine.submit(request).expect("it is taken")
-    }
-
-    /// Token ids that no tokenizer is needed for, other ones for each `seed`.
-    fn token_ids(&self, n: usize, seed: usize) -> Vec<u32> {
-        let token_id = |i: usize| (i * 7919 + seed * 104_729 + 13) % self.n_vocab;
-        (0..n).map(|i| u32::try_from(token_id(i)).expect("below n_vocab")).collect()
+        n_parallel: cut.ubatch.min(OTHERS.len() + 1),
+        n_queue: OTHERS.len(),
+        n_contexts: OTHERS.len() + 3,
+        kv_type,
+        experts: None,
+        io: None,
+        prefetch: true,
+        sampling: SamplingParams::greedy(),
     }
 }
 
-/// What a request came to.
-#[derive(Debug)]
-struct Answer {
-    cached_tokens: usize,
-    tokens: Vec<TokenBits>,
-}
-
-/// Id and log probability of a token and of the likeliest ones at its place, as bits.
-#[derive(Debug, Clone, PartialEq)]
-struct TokenBits {
-    token: (u32, u32),
-    top: Vec<(u32, u32)>,
-}
-
-impl Answer {
-    fn of(mut generation: Generation) -> Self {
-        let mut answer = Self { cached_tokens: 0, tokens: Vec::new() };
-        while let Some(event) = generation.next_blocking() {
-            match event {
-                EngineEvent::Started { cached_tokens } => answer.cached_tokens = cached_tokens,
-                EngineEvent::Token(token) => answer.tokens.push(TokenBits::of(&token)),
-                EngineEvent::Finished(_, usage) => {
-                    assert_eq!(usage.cached_tokens, answer.cached_tokens);
-                    return answer;
-                }
-                EngineEvent::Failed(reason) => panic!("{reason}"),
-            }
-        }
-        panic!("the engine ended before the answer")
-    }
-}
-
-impl TokenBits {
-    fn of(token: &Token) -> Self {
-        let logprobs = token.logprobs.as_ref().expect("they were asked for");
-        assert_eq!(logprobs.top.len(), N_LOGPROBS);
-        let bits = |&(token_id, logprob): &(u32, f32)| (token_id, logprob.to_bits());
-        Self {
-            token: bits(&(token.token_id, logprobs.logprob)),
-            top: logprobs.top.iter().map(bits).collect(),
+/// The answer to always the same prompt.
+fn answer(loaded: &Loaded, setting: Setting) -> Answer {
+    let scope = setting.cached.then_some(SCOPE);
+    let prompt = loaded.token_ids(N_PROMPT, 1);
+    if setting.cached {
+        // The first leaves a checkpoint of its windows within what is shared, the second a page that is shared in part.
+        let others = loaded.token_ids(N_PROMPT - N_SHARED, 2);
+        for rest in [&[], others.as_slice()] {
+            let earlier = [&prompt[..N_SHARED], rest].concat();
+            Answer::of(loaded.submit(earlier, 1, scope));
         }
     }
+    let n_before = if setting.among_others { OTHERS.len() / 2 } else { 0 };
+    let n_others = if setting.among_others { OTHERS.len() } else { 0 };
+    let submit_others = |range: std::ops::Range<usize>| -> Vec<Generation> {
+        range
+            .map(|i| loaded.submit(loaded.token_ids(OTHERS[i].0, 3 + i), OTHERS[i].1, scope))
+            .collect()
+    };
+    let mut others = submit_others(0..n_before);
+    let generation = loaded.submit(prompt, N_ANSWER, scope);
+    others.extend(submit_others(n_before..n_others));
+    // Whoever is still there then is left.
+    Answer::of(generation)
 }
 
-/// Runs everything in `runs` and compares it with the first.
-fn check(path: &Path, runs: &[(Cut, &[Setting])]) {
+/// Runs everything in `runs` and compares it with the first, whose tokens it returns.
+fn check(path: &Path, kv_type: KvType, runs: &[(Cut, &[Setting])]) -> Vec<TokenBits> {
     let mut expected = None;
     for (cut, settings) in runs {
-        let subject = Subject::start(path, *cut);
+        let loaded = Loaded::start(path, &loading(*cut, kv_type));
         for setting in *settings {
-            let what = format!("{}: {setting}, {cut}", path.display());
-            let answer = subject.answer(*setting);
+            let what = format!("{}, {kv_type:?}: {setting}, {cut}", path.display());
+            let answer = answer(&loaded, *setting);
             assert_eq!(answer.cached_tokens > 0, setting.cached, "{what}: cached tokens");
             assert_eq!(answer.tokens.len(), N_ANSWER, "{what}");
-            let expected = expected.get_or_insert_with(|| answer.tokens.clone());
-            let pairs = answer.tokens.iter().zip(&*expected);
-            let other = pairs.into_iter().position(|(token, expected)| token != expected);
-            assert_eq!(other, None, "{what}: the first token that differs");
+            answer.assert_tokens(expected.get_or_insert_with(|| answer.tokens.clone()), what);
         }
-        subject.engine.shutdown();
+        loaded.engine.shutdown();
     }
+    expected.expect("something was run")
 }
 
 /// What a real model has time for: each number of threads and of rows, and each setting, at least once.
@@ -231,21 +136,27 @@ const FEWEST: &[(Cut, &[Setting])] =
 
 #[test]
 fn real_smollm2_answers_the_same_bits_in_every_setting() {
-    check(&assets::smollm2(), FEW);
+    check(&assets::smollm2(), KvType::F16, FEW);
 }
 
 #[test]
 fn real_gemma3_answers_the_same_bits_in_every_setting() {
     if let Some(path) = assets::gemma3() {
-        check(&path, FEW);
+        check(&path, KvType::F16, FEW);
     }
 }
 
 #[test]
 fn real_qwen2_answers_the_same_bits_in_every_setting() {
     if let Some(path) = assets::qwen2() {
-        check(&path, FEW);
+        check(&path, KvType::F16, FEW);
     }
+}
+
+/// Whether a file is the tiny model of a family, not one of its variants.
+fn is_family(path: &Path) -> bool {
+    let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+    ARCHS.iter().any(|arch| arch.name == name)
 }
 
 #[test]
@@ -256,8 +167,68 @@ fn tiny_models_answer_the_same_bits_in_every_setting() {
         .flat_map(|n| [512, 64, 7, 1].map(|ubatch| (cut(n, ubatch), ALL)))
         .collect();
     for path in assets::tiny_models() {
-        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
-        let is_family = ARCHS.iter().any(|arch| arch.name == name);
-        check(&path, if is_family { &runs } else { FEWEST });
+        check(&path, KvType::F16, if is_family(&path) { &runs } else { FEWEST });
+    }
+}
+
+/// The tiny models whose heads take a type.
+fn tiny_models_with(kv_type: KvType) -> Vec<PathBuf> {
+    let takes = |path: &PathBuf| {
+        let file = ModelFile::open(path).expect("a tiny model opens");
+        match needs(&file, kv_type) {
+            Ok(_) => true,
+            Err(ArchError::KvHead { .. }) => false,
+            Err(error) => panic!("{}: {error}", path.display()),
+        }
+    };
+    let models: Vec<_> = assets::tiny_models().into_iter().filter(takes).collect();
+    assert!(!models.is_empty(), "{kv_type:?}");
+    models
+}
+
+#[test]
+fn tiny_models_answer_the_same_bits_in_every_setting_with_keys_and_values_in_f32() {
+    for path in tiny_models_with(KvType::F32).iter().filter(|path| is_family(path)) {
+        check(path, KvType::F32, FEWEST);
+    }
+}
+
+#[test]
+fn models_answer_the_same_bits_in_every_setting_with_quantized_keys_and_values() {
+    for kv_type in [KvType::Q8_0, KvType::Q4_0] {
+        for path in tiny_models_with(kv_type).iter().filter(|path| is_family(path)) {
+            check(path, kv_type, FEWEST);
+        }
+    }
+}
+
+#[test]
+fn real_smollm2_answers_the_same_bits_in_every_setting_with_each_type_of_keys_and_values() {
+    let path = assets::smollm2();
+    let plain = check(&path, KvType::F32, FEWEST);
+    let [fine, coarse] = [KvType::Q8_0, KvType::Q4_0].map(|kv_type| check(&path, kv_type, FEWEST));
+    assert!(plain != fine && fine != coarse, "a type that changes nothing was not taken");
+}
+
+#[test]
+fn pages_that_come_back_from_a_disk_give_the_same_bits_with_each_type_of_keys_and_values() {
+    for kv_type in [KvType::F32, KvType::F16, KvType::Q8_0, KvType::Q4_0] {
+        for path in tiny_models_with(kv_type).iter().filter(|path| is_family(path)) {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let start = || {
+                let disk = DiskCache::open(folder.path(), 1 << 30, [9; 32]).expect("its own");
+                Loaded::start_with_disk(path, &loading(cut(2, 64), kv_type), Some(disk))
+            };
+            let ask = |loaded: &Loaded| {
+                Answer::of(loaded.submit(loaded.token_ids(N_PROMPT, 1), N_ANSWER, Some(SCOPE)))
+            };
+            let first = start();
+            let computed = ask(&first);
+            first.engine.shutdown();
+            let found = ask(&start());
+            let what = format!("{}, {kv_type:?}", path.display());
+            assert!(computed.cached_tokens == 0 && found.cached_tokens >= N_PROMPT / 2, "{what}");
+            found.assert_tokens(&computed.tokens, what);
+        }
     }
 }

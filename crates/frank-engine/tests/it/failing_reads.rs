@@ -1,49 +1,15 @@
 //! A step that cannot read something of the model: who hears of it, who goes on, and what stays.
 
-use frank_engine::{
-    CacheScope, Engine, EngineEvent, EngineOptions, Generation, Health, Request, SamplingParams,
-};
-use frank_telemetry::Metrics;
+use frank_engine::{EngineEvent, Health};
 
-use crate::script::{Controls, RECALL, Script, UNREAD, group, wait_until};
+use crate::script::{UNREAD, wait_until};
+use crate::together::{assert_idle, events, mates, request, start, submitted, together};
 
 const REASON: &str = "a step failed: cannot read expert 7 of layer 2: cannot read 512 bytes at offset 4096 of \
                       model.gguf: Input/output error (os error 5)";
 
-fn start() -> (Engine, Controls) {
-    let options = EngineOptions { n_ctx: 128, n_parallel: 4, n_queue: 4, prefix_cache: true };
-    let (model, controls) = Script::with_groups(64, true, vec![group(None, 16)]);
-    (Engine::start(model, options, Metrics::new()), controls)
-}
-
-fn request(prompt: Vec<u32>) -> Request {
-    Request {
-        prompt,
-        max_tokens: 12,
-        sampling: SamplingParams::greedy(),
-        cache_scope: Some(CacheScope([0; 32])),
-        ..Request::default()
-    }
-}
-
-fn events(mut generation: Generation) -> Vec<EngineEvent> {
-    std::iter::from_fn(|| generation.next_blocking()).collect()
-}
-
 fn failed() -> EngineEvent {
     EngineEvent::Failed(REASON.to_owned())
-}
-
-/// Submits these requests before the first step and lets it all run.
-fn together(engine: &Engine, controls: &Controls, requests: Vec<Request>) -> Vec<Vec<EngineEvent>> {
-    let taken: Vec<_> =
-        requests.into_iter().map(|request| engine.submit(request).expect("taken")).collect();
-    controls.allow(1000);
-    taken.into_iter().map(events).collect()
-}
-
-fn mates() -> Vec<Request> {
-    vec![request(vec![RECALL + 1; 50]), request(vec![RECALL + 2; 7])]
 }
 
 fn expected() -> Vec<Vec<EngineEvent>> {
@@ -51,15 +17,10 @@ fn expected() -> Vec<Vec<EngineEvent>> {
     together(&engine, &controls, mates())
 }
 
-fn holds_nothing(engine: &Engine) {
-    assert_eq!((engine.stats().running, engine.stats().kv_blocks_used), (0, 0));
-}
-
 #[test]
 fn a_read_that_fails_once_in_a_step_of_several_costs_nobody_an_answer() {
     let (engine, controls) = start();
-    let taken: Vec<_> =
-        mates().into_iter().map(|request| engine.submit(request).expect("taken")).collect();
+    let taken = submitted(&engine, mates());
     controls.allow(1);
     wait_until("the first step", || engine.stats().steps == 1);
     controls.break_reads(1);
@@ -68,7 +29,7 @@ fn a_read_that_fails_once_in_a_step_of_several_costs_nobody_an_answer() {
     assert_eq!(got, expected());
     assert_eq!(controls.drive().n_failing, 0, "a read failed");
     assert_eq!(engine.health(), Health::Ok);
-    holds_nothing(&engine);
+    assert_idle(&engine);
 }
 
 #[test]
@@ -85,7 +46,7 @@ fn an_expert_that_only_one_request_needs_fails_that_one_and_the_others_go_on_wit
     assert_eq!(got, expected());
     // The steps after it went well.
     assert_eq!(engine.health(), Health::Ok);
-    holds_nothing(&engine);
+    assert_idle(&engine);
 }
 
 #[test]
@@ -97,7 +58,7 @@ fn when_nothing_can_be_read_every_request_fails_and_the_next_one_is_answered_whe
         assert_eq!(got.last(), Some(&failed()), "{got:?}");
     }
     assert_eq!(engine.health(), Health::Failing(REASON.to_owned()));
-    holds_nothing(&engine);
+    assert_idle(&engine);
     controls.break_reads(0);
     // Nothing but a step says that reads work again.
     assert_eq!(engine.health(), Health::Failing(REASON.to_owned()));

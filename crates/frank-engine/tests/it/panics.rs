@@ -1,61 +1,31 @@
 //! A panic ends the request that caused it, and nobody else's.
 
-use frank_engine::{
-    CacheScope, Constraint, ConstraintError, Engine, EngineEvent, EngineOptions, Generation,
-    Health, Request, SamplingParams,
-};
-use frank_telemetry::Metrics;
+use frank_engine::{Constraint, ConstraintError, Engine, EngineEvent, Health, Request};
 
-use crate::script::{Controls, POISON, RECALL, Script, group};
+use crate::script::POISON;
+use crate::together::{assert_idle, events, mates, request, start, together};
 
-fn start() -> (Engine, Controls) {
-    let options = EngineOptions { n_ctx: 128, n_parallel: 4, n_queue: 4, prefix_cache: true };
-    let (model, controls) = Script::with_groups(64, true, vec![group(None, 16)]);
-    (Engine::start(model, options, Metrics::new()), controls)
-}
-
-fn request(prompt: Vec<u32>) -> Request {
-    Request {
-        prompt,
-        max_tokens: 12,
-        sampling: SamplingParams::greedy(),
-        cache_scope: Some(CacheScope([0; 32])),
-        ..Request::default()
-    }
-}
-
-fn events(mut generation: Generation) -> Vec<EngineEvent> {
-    std::iter::from_fn(|| generation.next_blocking()).collect()
-}
-
-/// What these requests get when they are submitted before the first step.
-fn together(requests: Vec<Request>) -> (Vec<Vec<EngineEvent>>, Engine) {
+/// What these requests get from an engine of their own, and that engine.
+fn in_one_engine(requests: Vec<Request>) -> (Vec<Vec<EngineEvent>>, Engine) {
     let (engine, controls) = start();
-    let taken: Vec<_> =
-        requests.into_iter().map(|request| engine.submit(request).expect("taken")).collect();
-    controls.allow(1000);
-    (taken.into_iter().map(events).collect(), engine)
-}
-
-fn mates() -> Vec<Request> {
-    vec![request(vec![RECALL + 1; 50]), request(vec![RECALL + 2; 7])]
+    (together(&engine, &controls, requests), engine)
 }
 
 #[test]
 fn the_mates_of_a_request_that_panics_go_on_with_the_same_tokens() {
-    let (expected, _) = together(mates());
+    let (expected, _) = in_one_engine(mates());
     // The poison comes at once, and again as the last token of a longer prompt.
     let mut requests = mates();
     requests.insert(0, request(vec![POISON]));
     requests.push(request([vec![3; 60], vec![POISON]].concat()));
-    let (mut got, engine) = together(requests);
+    let (mut got, engine) = in_one_engine(requests);
     let failed = EngineEvent::Failed("a step failed: the poisoned token".to_owned());
     for poisoned in [got.pop(), Some(got.remove(0))] {
         assert_eq!(poisoned.expect("four answers").last(), Some(&failed));
     }
     assert_eq!(got, expected);
     assert_eq!(engine.health(), Health::Ok);
-    assert_eq!((engine.stats().running, engine.stats().kv_blocks_used), (0, 0));
+    assert_idle(&engine);
 }
 
 #[test]
@@ -94,7 +64,7 @@ impl Constraint for Faulty {
 
 #[test]
 fn a_constraint_that_panics_or_gives_up_ends_its_own_request_only() {
-    let (expected, _) = together(mates());
+    let (expected, _) = in_one_engine(mates());
     for (panics, reason) in [
         (true, "the choice of a token failed: a constraint, expected in this test"),
         (false, "the answer cannot be kept to its grammar: too deep"),
@@ -102,7 +72,7 @@ fn a_constraint_that_panics_or_gives_up_ends_its_own_request_only() {
         let constraint: Box<dyn Constraint> = Box::new(Faulty { panics, n_left: 2 });
         let faulty = Request { constraint: Some(constraint), ..request(vec![10]) };
         let (mut got, engine) =
-            together(mates().into_iter().chain(std::iter::once(faulty)).collect());
+            in_one_engine(mates().into_iter().chain(std::iter::once(faulty)).collect());
         let faulty = got.pop().expect("three answers");
         assert_eq!(faulty.len(), 1 + 2 + 1, "{faulty:?}");
         assert_eq!(faulty.last(), Some(&EngineEvent::Failed(reason.to_owned())));
@@ -131,7 +101,7 @@ impl Constraint for List {
 }
 
 fn answer(request: Request) -> Vec<EngineEvent> {
-    let (mut got, _) = together(vec![request]);
+    let (mut got, _) = in_one_engine(vec![request]);
     got.pop().expect("one answer").split_off(1)
 }
 

@@ -22,6 +22,10 @@ impl Streaming {
         pool: &mut Pool,
         counts: &mut StoreStatistics,
     ) -> bool {
+        // What was read ahead for a visit that nobody makes now is in the way.
+        for id in self.fetches.pick(|fetch| fetch.purpose == Purpose::Prefetch) {
+            self.drop_fetch(id, counts);
+        }
         let end = Instant::now() + WARM_STEP;
         let mut wait = false;
         loop {

@@ -32,7 +32,6 @@ pub(crate) fn options(tiers: Vec<Tier>, cache_slots: usize) -> StoreOptions {
     StoreOptions {
         tiers,
         cache_slots,
-        n_threads: 1,
         io: None,
         prefetch: false,
         faults: Faults::default(),
@@ -100,6 +99,21 @@ impl Made {
     pub(crate) fn files(&self) -> Vec<Arc<DataFile>> {
         let open = |path: &PathBuf| Arc::new(DataFile::open(path).expect("the file opens"));
         self.paths.iter().map(open).collect()
+    }
+
+    /// A store of the table, which fits its files.
+    pub(crate) fn open(&self, options: &StoreOptions) -> ExpertStore {
+        self.try_open(options).expect("the table fits the files")
+    }
+
+    pub(crate) fn try_open(&self, options: &StoreOptions) -> Result<ExpertStore, StoreError> {
+        ExpertStore::open(self.table.clone(), self.files(), options, &mut Pool::new(2))
+    }
+
+    /// With the least staging, through which few experts come whole.
+    pub(crate) fn open_tight(&self, options: &StoreOptions) -> Result<ExpertStore, StoreError> {
+        let pool = &mut Pool::new(1);
+        ExpertStore::open_with_staging(self.table.clone(), self.files(), options, pool, 2 << 20)
     }
 
     /// Panics unless `bytes` are expert `expert` of the layer at `position`, every part in its final layout.

@@ -27,7 +27,7 @@ fn served(made: &Made, store: &mut ExpertStore, wanted: &[u32]) -> Result<usize,
 fn a_file_cut_while_open_is_a_named_error_and_what_is_in_memory_is_served() {
     let made = Made::new(1, &[(0, 8, MIXED)], 1);
     let options = options(vec![Tier::Stream; 8], 4);
-    let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+    let mut store = made.open(&options);
     assert_eq!(served(&made, &mut store, &[0, 3]).unwrap(), 2);
     std::fs::write(&made.paths[0], b"cut").unwrap();
     for _ in 0..20 {
@@ -45,7 +45,8 @@ fn a_resident_expert_that_cannot_be_read_is_named_when_the_store_is_opened() {
     let files = made.files();
     std::fs::write(&made.paths[0], b"cut").unwrap();
     let options = options(vec![Tier::Primary; 8], 0);
-    let error = ExpertStore::open(made.table.clone(), files, &options).unwrap_err();
+    let pool = &mut Pool::new(1);
+    let error = ExpertStore::open(made.table.clone(), files, &options, pool).unwrap_err();
     assert!(matches!(error, StoreError::Read { layer: 0, .. }), "{error}");
 }
 
@@ -56,8 +57,7 @@ fn faulty(made: &Made, io: IoBackend, cache_slots: usize, faults: Faults) -> Exp
     let io = Some(io);
     let options =
         StoreOptions { io, faults, prefetch: true, ..options(vec![Tier::Stream; 8], cache_slots) };
-    ExpertStore::open_with_staging(made.table.clone(), made.files(), &options, 2 << 20)
-        .expect("nothing is read yet")
+    made.open_tight(&options).expect("nothing is read yet")
 }
 
 fn read_error(after: u64, times: u64) -> Faults {
@@ -89,11 +89,32 @@ fn check_recovery(parts: Parts, io: IoBackend, cache_slots: usize, times: u64) {
 #[test]
 fn nothing_is_lost_by_reads_that_fail() {
     for io in BACKENDS {
-        check_recovery(MIXED, io, 4, 1);
+        check_recovery(MIXED, io, 4, 90);
         check_recovery(MIXED, io, 3, 300);
     }
     check_recovery(LONG, IoBackend::Uring, 2, 40);
     check_recovery(LONG, IoBackend::Pread, 8, 40);
+}
+
+#[test]
+fn a_read_that_fails_for_a_moment_costs_no_answer_and_is_counted() {
+    let made = Made::new(1, &[(0, 8, MIXED)], 2);
+    for io in BACKENDS {
+        for times in [1, 2] {
+            let mut store = faulty(&made, io, 4, read_error(0, times));
+            assert_eq!(served(&made, &mut store, &[5]).unwrap(), 1, "{io}");
+            assert_eq!(store.statistics().reread, times, "{io}");
+        }
+        // So does a resident one, whose reads are counted before anything is streamed.
+        let mut tiers = vec![Tier::Primary; 8];
+        for n_streamed in 0..2 {
+            tiers[..n_streamed].fill(Tier::Stream);
+            let faults = read_error(3, 2);
+            let options =
+                StoreOptions { io: Some(io), faults, ..options(tiers.clone(), n_streamed) };
+            assert_eq!(made.open(&options).statistics().reread, 2, "{io}");
+        }
+    }
 }
 
 #[test]
@@ -119,7 +140,7 @@ fn refusals_of_the_system_change_no_byte() {
     }
     let uring = Faults { uring_refused: true, ..Faults::default() };
     let options = StoreOptions { faults: uring, ..options(vec![Tier::Stream; 8], 4) };
-    let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+    let mut store = made.open(&options);
     assert_eq!(served(&made, &mut store, &[1, 5, 7]).unwrap(), 3);
     assert_eq!(store.statistics().backend, Some(IoBackend::Pread));
     assert!(store.io_fallback().is_some_and(|said| said.contains("io_uring")));
@@ -146,10 +167,14 @@ fn predicting(
 fn while_a_visit_waits_nothing_is_read_ahead() {
     let made = Made::new(1, &[(0, 8, MIXED)], 1);
     for io in [IoBackend::Uring, IoBackend::Pread] {
-        let mut store = faulty(&made, io, 4, read_error(0, 1));
-        predicting(&made, &mut store, &[0, 1], &[5, 6]).unwrap_err();
-        assert_eq!(store.statistics().prefetch_started, 0, "{io}: the first read is a wanted one");
-        predicting(&made, &mut store, &[0, 1], &[5, 6]).unwrap();
+        // Six reads, each of which is tried three times.
+        let mut store = faulty(&made, io, 4, read_error(0, 18));
+        let mut n_failed = 0;
+        while predicting(&made, &mut store, &[0, 1], &[5, 6]).is_err() {
+            assert_eq!(store.statistics().prefetch_started, 0, "{io}: the first reads are wanted");
+            n_failed += 1;
+        }
+        assert!((1..=6).contains(&n_failed), "{io}: {n_failed} visits have failed");
         assert_eq!(store.statistics().prefetch_started, 2);
     }
 }
@@ -164,7 +189,7 @@ fn a_prefetch_that_fails_is_read_again_when_it_is_wanted() {
         usage: Some(vec![1; 8]),
         ..options(vec![Tier::Stream; 8], 4)
     };
-    let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+    let mut store = made.open(&options);
     predicting(&made, &mut store, &[], &[5, 6]).unwrap();
     let error = predicting(&made, &mut store, &[5], &[]).unwrap_err();
     assert!(matches!(error, StoreError::Read { expert: 5, .. }), "{error}");
@@ -196,7 +221,7 @@ proptest! {
             usage: Some(usage),
             ..options(vec![Tier::Stream; 8], cache_slots)
         };
-        let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+        let mut store = made.open(&options);
         let list = |experts: BTreeSet<u32>| experts.into_iter().collect::<Vec<_>>();
         for (wanted, predicted, idle) in visits {
             let (wanted, predicted) = (list(wanted), list(predicted));

@@ -2,7 +2,7 @@
 
 use frank_experts::{ExpertStore, ExpertTable, FilePlace, StoreOptions};
 use frank_gguf::type_id;
-use frank_kernels::{MatrixShape, WeightType};
+use frank_kernels::{MatrixShape, Pool, WeightType};
 use frank_plan::Tier;
 
 use crate::made::{MIXED, Made, SMALL, options};
@@ -16,9 +16,10 @@ fn refusal(breaking: impl FnOnce(&mut ExpertTable, &mut StoreOptions)) -> String
     let mut table = made.table.clone();
     let tiers = vec![Tier::Stream; N_LAYERS * N_EXPERTS];
     let mut options = options(tiers, 2);
-    ExpertStore::open(table.clone(), made.files(), &options).expect("the table is whole");
+    made.open(&options);
     breaking(&mut table, &mut options);
-    ExpertStore::open(table, made.files(), &options).expect_err("a broken table").to_string()
+    let opened = ExpertStore::open(table, made.files(), &options, &mut Pool::new(1));
+    opened.expect_err("a broken table").to_string()
 }
 
 #[test]
@@ -102,9 +103,7 @@ fn rows_that_no_read_can_hold_are_refused() {
     // A row of 4 MiB, in a staging of 2.
     let made = Made::new(1, &[(0, 1, &[(type_id::F32, 1 << 20, 1)])], 1);
     let options = options(vec![Tier::Stream; 1], 1);
-    let opened =
-        ExpertStore::open_with_staging(made.table.clone(), made.files(), &options, 2 << 20);
-    let message = opened.expect_err("a row too long").to_string();
+    let message = made.open_tight(&options).expect_err("a row too long").to_string();
     assert_eq!(
         message,
         "part 0 of the experts of layer 0 has rows of 4194304 bytes, 2097152 bytes are read at most"

@@ -88,13 +88,13 @@ proptest! {
     ) {
         let made = made();
         let options = StoreOptions {
-            n_threads,
             io,
             prefetch,
             usage: Some(usage),
             ..options(tiers.clone(), cache_slots)
         };
-        let mut store = ExpertStore::open(made.table.clone(), made.files(), &options)
+        let pool = &mut Pool::new(n_threads);
+        let mut store = ExpertStore::open(made.table.clone(), made.files(), &options, pool)
             .expect("the table fits the files");
         let mut n_wanted = 0;
         let before = store.occupied();
@@ -125,10 +125,9 @@ fn nothing_is_computed_when_nothing_is_wanted() {
     let made = made();
     let tiers = vec![Tier::Stream; N_LAYERS * N_EXPERTS as usize];
     let options = options(tiers, 2);
-    let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+    let mut store = made.open(&options);
     visit(&mut store, 1, &[], |_| panic!("called")).unwrap();
     assert_eq!(store.statistics().waves, 0);
-    assert_eq!(store.statistics().hit_rate(), None);
 }
 
 #[test]
@@ -136,7 +135,7 @@ fn resident_experts_come_in_one_wave_and_read_nothing() {
     let made = made();
     let tiers = vec![Tier::Primary; N_LAYERS * N_EXPERTS as usize];
     let options = options(tiers, 0);
-    let mut store = ExpertStore::open(made.table.clone(), made.files(), &options).unwrap();
+    let mut store = made.open(&options);
     // Whatever becomes of the files.
     for path in &made.paths {
         std::fs::write(path, b"").unwrap();
@@ -157,9 +156,7 @@ fn experts_longer_than_the_staging_come_in_pieces() {
         [(1, Tier::Stream), (2, Tier::Stream), (5, Tier::Stream), (0, Tier::Primary)]
     {
         let options = StoreOptions { prefetch: true, ..options(vec![tier; 5], cache_slots) };
-        let mut store =
-            ExpertStore::open_with_staging(made.table.clone(), made.files(), &options, 2 << 20)
-                .unwrap();
+        let mut store = made.open_tight(&options).unwrap();
         for wanted in [&[0, 1, 2, 3, 4][..], &[1, 3], &[0, 4], &[2]] {
             let mut seen = Vec::new();
             let compute = |wave: &[frank_experts::ResidentExpert<'_>]| {

@@ -26,7 +26,7 @@ use crate::decoder::pre_norm::{FFN_NORM, PreNorm};
 use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
-use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults, MoeShape};
+use crate::shape::moe::{Gating, MoeDefaults, MoeShape};
 use crate::shape::{Shape, refuse_window};
 use crate::weights::WeightTable;
 
@@ -42,12 +42,7 @@ impl Family for DeepSeek2 {
 
     const ARCH: &'static str = "deepseek2";
 
-    const MOE: Option<MoeDefaults> = Some(MoeDefaults {
-        required: true,
-        gating: Gating::Softmax,
-        normalize: false,
-        width: ExpertWidth::FeedForward,
-    });
+    const MOE: Option<MoeDefaults> = Some(MoeDefaults::USUAL);
 
     fn attention_shape(
         keys: &Keys<'_>,
@@ -74,7 +69,7 @@ impl Family for DeepSeek2 {
         let shape = &shape;
         Decoder::place(table, shape, vec![rope], |table, i| {
             let attention = Mla::place(table, shape, sizes, i)?;
-            let feed_forward = FeedForward::place(table, shape, i, router.tensors)?;
+            let feed_forward = FeedForward::place(table, shape, i, (Bias::None, router.tensors))?;
             PreNorm::place(table, shape, i, attention, (FFN_NORM, feed_forward))
         })
     }

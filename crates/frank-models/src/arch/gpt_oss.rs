@@ -20,7 +20,7 @@ use crate::decoder::{self, Decoder, Family};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::shape::Shape;
-use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
+use crate::shape::moe::{Gating, MoeDefaults};
 use crate::weights::WeightTable;
 
 pub(super) const ARCH: Arch = decoder::arch::<GptOss>();
@@ -43,12 +43,8 @@ impl Family for GptOss {
 
     const ARCH: &'static str = "gpt-oss";
 
-    const MOE: Option<MoeDefaults> = Some(MoeDefaults {
-        required: true,
-        gating: Gating::SoftmaxOfChosen,
-        normalize: false,
-        width: ExpertWidth::FeedForward,
-    });
+    const MOE: Option<MoeDefaults> =
+        Some(MoeDefaults { gating: Gating::SoftmaxOfChosen, ..MoeDefaults::USUAL });
 
     fn decoder(
         keys: &Keys<'_>,

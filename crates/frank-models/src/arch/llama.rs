@@ -9,51 +9,21 @@
 use frank_kernels::RopePairs;
 
 use crate::arch::Arch;
-use crate::blocks::attention::Attention;
-use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::linear::Bias;
-use crate::blocks::mlp::Activation;
-use crate::blocks::moe::MoeTensors;
-use crate::blocks::rope::RopeShape;
-use crate::decoder::pre_norm::{FFN_NORM, PreNorm};
-use crate::decoder::{self, Decoder, Family};
-use crate::error::ArchError;
-use crate::keys::Keys;
-use crate::shape::moe::{ExpertWidth, Gating, MoeDefaults};
-use crate::shape::{Shape, refuse_window};
-use crate::weights::WeightTable;
+use crate::decoder;
+use crate::decoder::plain::PlainFamily;
+use crate::shape::moe::MoeDefaults;
 
 pub(super) const ARCH: Arch = decoder::arch::<Llama>();
 
 struct Llama;
 
-impl Family for Llama {
-    type Layer = PreNorm<Attention>;
-
+impl PlainFamily for Llama {
     const ARCH: &'static str = "llama";
-
-    const MOE: Option<MoeDefaults> = Some(MoeDefaults {
-        required: false,
-        gating: Gating::Softmax,
-        normalize: true,
-        width: ExpertWidth::FeedForward,
-    });
-
-    fn decoder(
-        keys: &Keys<'_>,
-        shape: &Shape,
-        table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self::Layer>, ArchError> {
-        refuse_window(keys, shape)?;
-        let mut rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Adjacent)?;
-        rope.place_factors(table)?;
-        Decoder::place(table, shape, vec![rope], |table, i| {
-            let attention = Attention::place(table, shape, i, (Bias::Optional, Bias::Optional))?;
-            let feed_forward = match shape.moe {
-                None => FeedForward::dense(table, shape, i, Activation::Silu, Bias::Optional)?,
-                Some(_) => FeedForward::place(table, shape, i, MoeTensors::PLAIN)?,
-            };
-            PreNorm::place(table, shape, i, attention, (FFN_NORM, feed_forward))
-        })
-    }
+    const ATTENTION_BIASES: (Bias, Bias) = (Bias::Optional, Bias::Optional);
+    const ROPE_PAIRS: RopePairs = RopePairs::Adjacent;
+    const MAY_HAVE_ROPE_FACTORS: bool = true;
+    const MLP_BIAS: Bias = Bias::Optional;
+    const MOE: Option<MoeDefaults> =
+        Some(MoeDefaults { required: false, normalize: true, ..MoeDefaults::USUAL });
 }

@@ -2,41 +2,16 @@
 //!
 //! As `llama`, with RoPE over the halves of a head and biases on queries, keys and values.
 
-use frank_kernels::RopePairs;
-
 use crate::arch::Arch;
-use crate::blocks::attention::Attention;
-use crate::blocks::feed_forward::FeedForward;
 use crate::blocks::linear::Bias;
-use crate::blocks::mlp::Activation;
-use crate::blocks::rope::RopeShape;
-use crate::decoder::pre_norm::{FFN_NORM, PreNorm};
-use crate::decoder::{self, Decoder, Family};
-use crate::error::ArchError;
-use crate::keys::Keys;
-use crate::shape::{Shape, refuse_window};
-use crate::weights::WeightTable;
+use crate::decoder;
+use crate::decoder::plain::PlainFamily;
 
 pub(super) const ARCH: Arch = decoder::arch::<Qwen2>();
 
 struct Qwen2;
 
-impl Family for Qwen2 {
-    type Layer = PreNorm<Attention>;
-
+impl PlainFamily for Qwen2 {
     const ARCH: &'static str = "qwen2";
-
-    fn decoder(
-        keys: &Keys<'_>,
-        shape: &Shape,
-        table: &mut WeightTable<'_>,
-    ) -> Result<Decoder<Self::Layer>, ArchError> {
-        refuse_window(keys, shape)?;
-        let rope = RopeShape::read(keys, shape.attention.head_dim, RopePairs::Halves)?;
-        Decoder::place(table, shape, vec![rope], |table, i| {
-            let attention = Attention::place(table, shape, i, (Bias::Required, Bias::None))?;
-            let mlp = FeedForward::dense(table, shape, i, Activation::Silu, Bias::None)?;
-            PreNorm::place(table, shape, i, attention, (FFN_NORM, mlp))
-        })
-    }
+    const ATTENTION_BIASES: (Bias, Bias) = (Bias::Required, Bias::None);
 }

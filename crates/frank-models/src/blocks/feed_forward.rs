@@ -17,17 +17,17 @@ pub(crate) enum FeedForward {
 }
 
 impl FeedForward {
-    /// A gated MLP with SiLU and without biases in the leading layers and in models without experts, a mixture in the
-    /// others.
+    /// A gated MLP with SiLU in the leading layers and in models without experts, a mixture in the others. `mlp_bias` says
+    /// what is true of the MLP, `tensors` of the mixture.
     pub(crate) fn place(
         table: &mut WeightTable<'_>,
         shape: &Shape,
         i: usize,
-        tensors: MoeTensors,
+        (mlp_bias, tensors): (Bias, MoeTensors),
     ) -> Result<Self, ArchError> {
         match shape.moe {
             Some(moe) if i >= moe.n_leading_dense => Self::experts(table, shape, i, tensors),
-            _ => Self::dense(table, shape, i, Activation::Silu, Bias::None),
+            _ => Self::dense(table, shape, i, Activation::Silu, mlp_bias),
         }
     }
 

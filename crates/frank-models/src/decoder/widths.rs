@@ -3,8 +3,9 @@
 use frank_kernels::Activations;
 
 use super::DecoderLayer;
-use crate::blocks::attention::AttentionWidths;
+use crate::blocks::attention::{AttentionScratch, AttentionWidths};
 use crate::blocks::feed_forward::FeedForward;
+use crate::blocks::moe::MoeScratch;
 use crate::blocks::routes::Routes;
 use crate::scratch::Scratch;
 use crate::shape::Shape;
@@ -37,7 +38,7 @@ impl Widths {
         }
     }
 
-    /// Hidden, normed, delta; those of attention; gate and up of an MLP; gates, inputs, gate, up and outputs of experts.
+    /// In the order of [`Columns::of`].
     pub(super) fn columns(&self) -> [usize; N_COLUMNS] {
         let Self { n_embd, n_ff, attention, .. } = *self;
         let AttentionWidths { q, k, v, mixed, latent, heads, rotated, .. } = attention;
@@ -75,5 +76,37 @@ impl Widths {
     pub(super) fn routes(&self, n_rows_max: usize) -> Routes {
         let (n_expert, n_used) = self.moe.map_or((0, 0), |moe| (moe.n_expert, moe.n_used));
         Routes::new(n_rows_max, n_expert, n_used)
+    }
+}
+
+/// The scratch of a step by what it is for.
+pub(super) struct Columns<'a> {
+    /// `[n_rows, n_embd]`, as are `normed` and `delta`.
+    pub(super) hidden: &'a mut [f32],
+    pub(super) normed: &'a mut [f32],
+    pub(super) delta: &'a mut [f32],
+    pub(super) attention: AttentionScratch<'a>,
+    /// Of an MLP, `[n_rows, n_ff]`, as is `up`.
+    pub(super) gate: &'a mut [f32],
+    pub(super) up: &'a mut [f32],
+    pub(super) moe: MoeScratch<'a>,
+}
+
+impl<'a> Columns<'a> {
+    /// Names matrices of the widths of [`Widths::columns`].
+    pub(super) fn of(columns: [&'a mut [f32]; N_COLUMNS]) -> Self {
+        let [hidden, normed, delta, columns @ ..] = columns;
+        let [q, k, v, mixed, latent, heads, rotated, columns @ ..] = columns;
+        let [gate, up, columns @ ..] = columns;
+        let [gates, x, expert_gate, expert_up, out] = columns;
+        Self {
+            hidden,
+            normed,
+            delta,
+            attention: AttentionScratch { q, k, v, mixed, latent, heads, rotated },
+            gate,
+            up,
+            moe: MoeScratch { gates, x, gate: expert_gate, up: expert_up, out },
+        }
     }
 }

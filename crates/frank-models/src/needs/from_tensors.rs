@@ -7,7 +7,7 @@ use frank_gguf::{ModelHeader, TensorInfo};
 use frank_os::AnonBuffer;
 use frank_plan::{ComputeNeeds, ExpertLayer, LayerState, ModelNeeds, Size};
 
-use super::{output_compute, runtime_bytes, saturate};
+use super::{output_compute, runtime_bytes, saturate, slot_bytes};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::kv::KvTypes;
@@ -34,11 +34,8 @@ pub(super) fn from_tensors(
 ) -> ModelNeeds {
     let keys = Keys::new(&header.metadata, name);
     let count = |key: &str| keys.count(key).ok().flatten();
-    let mut warnings = vec![match reason {
-        Some(reason) => format!("planned from tensor sizes, it cannot be loaded: {reason}"),
-        None => "planned from tensor sizes".to_owned(),
-    }];
     let stored = Stored::of(header);
+    let mut warnings = vec![planned_from_sizes(reason)];
     warnings.extend(stored.lookup_warning());
     let experts = count("expert_count").unwrap_or_else(|| stored.n_experts_max());
     let experts_used = experts_used(count("expert_used_count"), experts, &mut warnings);
@@ -46,15 +43,10 @@ pub(super) fn from_tensors(
     // Metadata of a stranger: a count of layers is bounded by the tensors that the file really lists.
     let n_layers = count("block_count").unwrap_or(0).min(header.tensors.len());
     let state = layer_states(header, &count, (name, n_layers), kv_types, &mut warnings);
-    let n_vocab =
-        header.metadata.strings("tokenizer.ggml.tokens").ok().flatten().map_or(0, <[String]>::len);
-    let sum = |experts: fn(&ExpertLayer) -> u32| {
-        let bytes = |layer| u64::from(experts(layer)).saturating_mul(layer.slot_bytes);
-        expert_layers.iter().map(bytes).fold(0, u64::saturating_add)
-    };
+    let n_vocab = n_vocab(header);
+    let used_bytes = slot_bytes(&expert_layers, |layer| layer.n_used);
     // What an expert takes in memory is that in the file, rounded up.
     let expert_bytes_max = expert_layers.iter().map(|layer| layer.slot_bytes).max().unwrap_or(0);
-    let output = output_compute(n_vocab);
     ModelNeeds {
         arch: name.to_owned(),
         file_bytes: header.file_bytes(),
@@ -63,17 +55,29 @@ pub(super) fn from_tensors(
         experts_used: saturate(experts_used),
         context_train: saturate(count("context_length").unwrap_or(0)),
         dense_bytes: AnonBuffer::occupied(stored.dense),
-        expert_bytes: sum(|layer| layer.n_experts),
+        expert_bytes: slot_bytes(&expert_layers, |layer| layer.n_experts),
         expert_staging_bytes: staging_bytes(expert_bytes_max, experts_used as u64),
         state,
-        compute: ComputeNeeds { per_row: row_bytes(&count, experts_used), ..output },
+        compute: compute_needs(&count, experts_used, n_vocab),
         runtime_bytes: runtime_bytes(header, n_vocab),
         io_staging_bytes: STAGING_BYTES as u64,
-        decode_bytes_per_token: stored.dense.saturating_add(sum(|layer| layer.n_used)),
+        decode_bytes_per_token: stored.dense.saturating_add(used_bytes),
         prompt: prompt_work(header, name),
         warnings,
         expert_layers,
     }
+}
+
+fn planned_from_sizes(reason: Option<&ArchError>) -> String {
+    match reason {
+        Some(reason) => format!("planned from tensor sizes, it cannot be loaded: {reason}"),
+        None => "planned from tensor sizes".to_owned(),
+    }
+}
+
+/// Tokens of the vocabulary; 0 where the file does not list them.
+fn n_vocab(header: &ModelHeader) -> usize {
+    header.metadata.strings("tokenizer.ggml.tokens").ok().flatten().map_or(0, <[String]>::len)
 }
 
 fn experts_used(said: Option<usize>, experts: usize, warnings: &mut Vec<String>) -> usize {
@@ -241,8 +245,12 @@ fn kv_bytes_per_token(
     Some(kv_types.token_bytes(n_k, n_v))
 }
 
-/// Scratch of one row of a step: what the blocks of a usual layer pass to each other; 0 where the keys do not say.
-fn row_bytes(count: &dyn Fn(&str) -> Option<usize>, experts_used: usize) -> u64 {
+/// Scratch of a step, for each row what the blocks of a usual layer pass to each other; 0 where the keys do not say.
+fn compute_needs(
+    count: &dyn Fn(&str) -> Option<usize>,
+    experts_used: usize,
+    n_vocab: usize,
+) -> ComputeNeeds {
     let size = |key: &str| count(key).unwrap_or(0) as u64;
     let n_embd = size("embedding_length");
     let heads = size("attention.head_count").saturating_mul(size("attention.key_length"));
@@ -256,5 +264,6 @@ fn row_bytes(count: &dyn Fn(&str) -> Option<usize>, experts_used: usize) -> u64 
         of_expert.saturating_mul(experts_used as u64),
     ];
     let values = values.into_iter().fold(0, u64::saturating_add);
-    values.saturating_mul(size_of::<f32>() as u64)
+    let per_row = values.saturating_mul(size_of::<f32>() as u64);
+    ComputeNeeds { per_row, ..output_compute(n_vocab) }
 }

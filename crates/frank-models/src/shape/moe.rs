@@ -35,6 +35,19 @@ pub(crate) struct MoeDefaults {
     pub(crate) gating: Gating,
     pub(crate) normalize: bool,
     pub(crate) width: ExpertWidth,
+    /// Whether there is an expert of `feed_forward_length` that every token uses where no key gives it a size.
+    pub(crate) has_shared: bool,
+}
+
+impl MoeDefaults {
+    /// What most families assume: every file has experts, and weights are their softmax among all, as it is.
+    pub(crate) const USUAL: Self = Self {
+        required: true,
+        gating: Gating::Softmax,
+        normalize: false,
+        width: ExpertWidth::FeedForward,
+        has_shared: false,
+    };
 }
 
 /// Sizes and rules of the mixtures of a model.
@@ -89,7 +102,10 @@ impl MoeShape {
             n_expert,
             n_used,
             n_ff_expert,
-            n_ff_shared: shared_width(keys, n_ff_expert)?,
+            n_ff_shared: match shared_width(keys, n_ff_expert)? {
+                0 if defaults.has_shared => n_ff,
+                n_ff_shared => n_ff_shared,
+            },
             gating: gating(keys, defaults.gating)?,
             normalize: keys.flag("expert_weights_norm")?.unwrap_or(defaults.normalize),
             weights_scale: keys.nonzero_float("expert_weights_scale")?.unwrap_or(1.0),
@@ -158,6 +174,7 @@ mod tests {
         gating: Gating::Softmax,
         normalize: true,
         width: ExpertWidth::FeedForwardByUsed,
+        has_shared: false,
     };
 
     fn read(entries: &[(&str, u32)]) -> Result<Option<MoeShape>, ArchError> {
@@ -184,6 +201,22 @@ mod tests {
         assert_eq!(moe.expect("good keys"), Some(expected));
         assert_eq!(read(&[]).expect("no experts"), None);
         assert_eq!(read(&[("expert_count", 0)]).expect("no experts"), None);
+    }
+
+    #[test]
+    fn an_expert_that_every_token_uses_has_the_size_of_an_mlp_where_no_key_gives_another() {
+        let metadata = |n_shared: u32| {
+            let keys = ["expert_count", "expert_used_count", "expert_shared_feed_forward_length"];
+            let entries = keys.into_iter().zip([8, 2, n_shared]);
+            let entries = entries.map(|(key, n)| (format!("x.{key}"), Value::U32(n)));
+            Metadata::new(entries.collect()).expect("no key twice")
+        };
+        let width = |n_shared, has_shared| {
+            let defaults = MoeDefaults { has_shared, ..DEFAULTS };
+            let moe = MoeShape::read(&Keys::new(&metadata(n_shared), "x"), defaults, 64);
+            moe.expect("good keys").expect("experts").n_ff_shared
+        };
+        assert_eq!([width(0, true), width(48, true), width(0, false)], [64, 48, 0]);
     }
 
     #[test]

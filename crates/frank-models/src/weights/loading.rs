@@ -8,7 +8,11 @@ use std::thread;
 use frank_gguf::quant::quant_type;
 use frank_gguf::{ModelHeader, TensorInfo};
 use frank_hub::{ModelFile, OpenError};
-use frank_os::{DataFile, Faults, HUGE_PAGE_BYTES, IoBackend, PAGE_BYTES, QueueOptions, ReadQueue};
+use frank_kernels::GROUP_ROWS;
+use frank_os::{
+    DataFile, Faults, HUGE_PAGE_BYTES, IoBackend, OsError, PAGE_BYTES, QueueOptions, ReadQueue,
+    populate,
+};
 
 use super::stack::{StackRows, place_of, transpose};
 use super::{Slot, SlotKind};
@@ -26,10 +30,14 @@ const LOADER_BYTES: usize = HUGE_PAGE_BYTES as usize;
 /// Bytes of a read, about: some of them fill the drive's queue.
 pub(super) const SLICE_BYTES: usize = 256 << 10;
 
-/// Rows that are moved together fastest.
-const GROUP_ROWS: usize = 16;
+/// Bytes of the final layout that are given memory at a time, about: what is in flight is read meanwhile.
+const POPULATE_BYTES: usize = HUGE_PAGE_BYTES as usize;
 
-/// Reads the tensors of `slots` to their places in `memory`.
+/// Bytes that the system may have read beside a header, ahead of whoever looked at it.
+const READ_AHEAD_BYTES: u64 = 16 << 20;
+
+/// Reads the tensors of `slots` to their places in `memory`, which are given their pages just before: clearing them takes
+/// longer than reading, and all loaders share it.
 pub(super) fn load(
     file: &ModelFile,
     slots: &[Slot],
@@ -38,6 +46,10 @@ pub(super) fn load(
     io: Option<IoBackend>,
 ) -> Result<(), LoadError> {
     let files = file.data_files();
+    // Headers were read through the page cache, where nobody needs them any more.
+    for (data, part) in files.iter().zip(&file.header.parts) {
+        data.forget_cached(0, part.data_start.saturating_add(READ_AHEAD_BYTES));
+    }
     let tensors = Mutex::new(tensors(slots, memory));
     let staging_bytes = LOADER_BYTES.max(longest_row(slots) + 2 * PAGE_BYTES as usize);
     let options = QueueOptions { backend: io, staging_bytes, faults: Faults::default() };
@@ -51,10 +63,12 @@ pub(super) fn load(
         ended
     };
     thread::scope(|scope| {
-        let loaders: Vec<_> =
-            (0..n_threads.clamp(1, LOADERS_MAX)).map(|_| scope.spawn(load)).collect();
-        let ended = loaders.into_iter().map(|loader| loader.join().expect("reading is checked"));
-        ended.fold(Ok(()), Result::and)
+        // What the system does not give of threads, this one does alone.
+        let start = |_| thread::Builder::new().spawn_scoped(scope, load).ok();
+        let others: Vec<_> = (1..n_threads.min(LOADERS_MAX)).map_while(start).collect();
+        let own = load();
+        let ended = others.into_iter().map(|other| other.join().expect("reading is checked"));
+        ended.fold(own, Result::and)
     })
 }
 
@@ -62,6 +76,8 @@ pub(super) fn load(
 struct Target<'a> {
     slot: &'a Slot,
     place: &'a mut [u8],
+    /// The first bytes of the place, which have their pages.
+    n_populated: usize,
 }
 
 /// The tensors of `slots`; the largest last, since the last is taken first.
@@ -72,11 +88,34 @@ fn tensors<'a>(slots: &'a [Slot], mut memory: &'a mut [u8]) -> Vec<Target<'a>> {
         let (_, rest) = memory.split_at_mut(slot.offset - start);
         let (place, rest) = rest.split_at_mut(slot.bytes());
         start = slot.offset + place.len();
-        tensors.push(Target { slot, place });
+        tensors.push(Target { slot, place, n_populated: 0 });
         memory = rest;
     }
     tensors.sort_by_key(|tensor| tensor.place.len());
     tensors
+}
+
+impl Target<'_> {
+    /// Gives the place its pages up to where `slice` goes, and some further.
+    fn populate(&mut self, slice: Slice) -> Result<(), OsError> {
+        let FileRows { matrices, n_rows, .. } = FileRows::of(self.slot);
+        let done = match self.slot.kind {
+            SlotKind::Matrix | SlotKind::Stack(_) | SlotKind::Vector => {
+                slice.matrix * n_rows + slice.first_row + slice.n_rows
+            }
+            // Each row of the file is spread over all of its matrix.
+            SlotKind::TransposedStack(_) => (slice.matrix + 1) * n_rows,
+        };
+        // Layouts fill the place in proportion; what they put at an end is at most a group of rows.
+        let share = self.place.len() as u128 * done as u128 / (matrices.n * n_rows) as u128;
+        if share as usize <= self.n_populated {
+            return Ok(());
+        }
+        let end = self.place.len().min(share as usize + POPULATE_BYTES);
+        populate(&mut self.place[self.n_populated..end])?;
+        self.n_populated = end;
+        Ok(())
+    }
 }
 
 fn longest_row(slots: &[Slot]) -> usize {
@@ -171,6 +210,7 @@ impl Loader<'_, '_> {
             };
             std::mem::replace(&mut finished.result, Ok(())).map_err(OpenError::from)?;
             let slice = started.remove(&finished.tag).expect("what ends was started");
+            self.loaded[slice.target].populate(slice)?;
             self.store(slice, queue.bytes(&finished));
             queue.give_back(finished);
         }
@@ -201,7 +241,7 @@ impl Loader<'_, '_> {
     /// Moves what was read to its place.
     fn store(&mut self, slice: Slice, bytes: &[u8]) {
         let Slice { matrix, first_row, n_rows, .. } = slice;
-        let Target { slot: Slot { tensor, kind, shape, .. }, place } =
+        let Target { slot: Slot { tensor, kind, shape, .. }, place, .. } =
             &mut self.loaded[slice.target];
         let quant = quant_type(tensor.type_id).expect("checked when it was placed");
         match kind {

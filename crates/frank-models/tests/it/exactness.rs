@@ -153,6 +153,19 @@ fn sequences_of_one_batch_do_not_change_a_bit_of_each_other() {
 }
 
 #[test]
+fn a_few_tokens_have_the_same_bits_in_chunks_of_any_size_in_every_family_and_kv_type() {
+    // Over the border of two blocks. Quick enough for scalar code, where the tests of whole texts take minutes.
+    const N_TOKENS: usize = 70;
+    for kv_type in KvType::ALL {
+        for arch in frank_models::ARCHS.iter().filter(|arch| tiny::takes(arch.name, kv_type)) {
+            let path = assets::tiny(&format!("{}.gguf", arch.name));
+            let token_ids = Tiny::read(arch.name).token_ids;
+            check(&path, &token_ids[..token_ids.len().min(N_TOKENS)], kv_type, &[33, 7]);
+        }
+    }
+}
+
+#[test]
 fn chunks_do_not_change_a_bit_where_keys_and_values_are_rounded() {
     check_all(KvType::F16, &[64]);
     check_all(KvType::Q8_0, &[33]);

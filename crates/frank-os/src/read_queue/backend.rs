@@ -21,6 +21,15 @@ pub enum IoBackend {
     Mmap,
 }
 
+impl IoBackend {
+    /// Whether reads go on while the program does something else. Out of a map bytes are copied when they are asked for,
+    /// by the thread that asks.
+    #[must_use]
+    pub fn runs_beside(self) -> bool {
+        self != Self::Mmap
+    }
+}
+
 impl fmt::Display for IoBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -2,9 +2,11 @@
 
 use std::error::Error;
 use std::ffi::CString;
-use std::io::Write;
+use std::fs::{Metadata, Permissions};
+use std::io::{Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
@@ -50,6 +52,68 @@ fn a_file_cut_while_open_is_an_error_and_not_zeroes() {
     let file = DataFile::open(&path).unwrap();
     std::fs::write(&path, b"01").unwrap();
     assert!(matches!(file.read_at(0, &mut [0; 4]), Err(OsError::PastEnd { .. })));
+}
+
+/// Writes other bytes of the same number to a file and puts its old time back, as tools that copy times do. Whatever the
+/// ticks of the file system's clock are, one has passed.
+fn rewrite(path: &Path, bytes: &[u8]) {
+    let metadata = |file: &std::fs::File| file.metadata().expect("it is open");
+    let touched = |metadata: &Metadata| (metadata.ctime(), metadata.ctime_nsec());
+    let mut file = std::fs::File::options().write(true).open(path).expect("it is there");
+    let before = metadata(&file);
+    let written = before.modified().expect("files have times");
+    while touched(&metadata(&file)) == touched(&before) {
+        file.rewind().and_then(|()| file.write_all(bytes)).expect("it is written");
+        file.set_modified(written).expect("its own file");
+    }
+}
+
+#[test]
+fn a_file_rewritten_in_place_with_its_old_time_put_back_has_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = DataFile::open(&path).unwrap();
+    assert!(file.changed().is_none());
+    rewrite(&path, b"9876543210");
+    for _ in 0..2 {
+        let changed = file.changed().expect("it was written to");
+        assert!(matches!(changed, OsError::Changed { was: 10, bytes: 10, .. }), "{changed}");
+    }
+}
+
+#[test]
+fn a_file_that_is_moved_linked_given_away_or_replaced_has_not_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let [path, moved, linked] = ["data", "moved", "linked"].map(|name| dir.path().join(name));
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = DataFile::open(&path).unwrap();
+    let unchanged = |what: &str| assert!(file.changed().is_none(), "{what}");
+    std::fs::rename(&path, &moved).unwrap();
+    unchanged("moved");
+    std::fs::hard_link(&moved, &linked).unwrap();
+    unchanged("linked");
+    std::fs::set_permissions(&moved, Permissions::from_mode(0o400)).unwrap();
+    unchanged("another mode");
+    std::fs::remove_file(&linked).unwrap();
+    std::fs::write(&path, b"other bytes").unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    unchanged("replaced by another file");
+    let mut bytes = [0; 10];
+    file.read_at(0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"0123456789");
+}
+
+#[test]
+fn a_write_after_a_move_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let [path, moved] = ["data", "moved"].map(|name| dir.path().join(name));
+    std::fs::write(&path, b"0123456789").unwrap();
+    let file = DataFile::open(&path).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    assert!(file.changed().is_none());
+    rewrite(&moved, b"9876543210");
+    assert!(file.changed().is_some());
 }
 
 #[test]

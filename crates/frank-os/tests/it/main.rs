@@ -4,4 +4,6 @@ mod anon_buffer;
 mod cgroup;
 mod data_file;
 mod facts;
+mod nameless_file;
 mod read_queue;
+mod small_file;

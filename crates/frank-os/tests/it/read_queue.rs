@@ -4,6 +4,7 @@
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use frank_os::{
     DataFile, FaultWindow, Faults, Finished, IoBackend, OsError, QueueOptions, ReadQueue,
@@ -209,7 +210,8 @@ fn a_path_that_names_another_file_now_changes_nothing() {
 fn a_failed_read_is_named_and_those_after_it_go_well() {
     let written = written(50_000);
     for backend in BACKENDS {
-        let read_error = Some(FaultWindow { after: 2, times: 2 });
+        // Each is tried three times.
+        let read_error = Some(FaultWindow { after: 2, times: 6 });
         let mut queue = queue(&written, Some(backend), Faults { read_error, ..Faults::default() });
         check_read(&mut queue, 0, 100, "first");
         check_read(&mut queue, 0, 100, "second");
@@ -221,6 +223,69 @@ fn a_failed_read_is_named_and_those_after_it_go_well() {
             assert_eq!(source.raw_os_error(), Some(libc::EIO));
         }
         check_read(&mut queue, 0, 50_000, "after errors");
+    }
+}
+
+#[test]
+fn a_read_that_fails_for_a_moment_is_read_again_through_the_page_cache() {
+    let written = written(900_000);
+    std::fs::File::open(&written.path).unwrap().sync_all().unwrap();
+    written.file.forget_cached(0, 900_000);
+    for (backend, faults) in ways() {
+        for times in [1, 2] {
+            let read_error = Some(FaultWindow { after: 1, times });
+            let mut queue = queue(&written, Some(backend), Faults { read_error, ..faults });
+            let was_direct = queue.is_direct();
+            check_read(&mut queue, 5, 800_000, "before");
+            check_read(&mut queue, 4_097, 800_001, "failed and read again");
+            check_read(&mut queue, 5, 800_000, "after");
+            assert_eq!((queue.n_reread(), queue.is_direct()), (times, was_direct), "{backend}");
+            drop(queue);
+            let n_cached = crate::data_file::cached_pages_of(&written.path, 2..190);
+            assert_eq!(n_cached, 0, "{backend}");
+        }
+    }
+}
+
+#[test]
+fn several_reads_that_fail_in_the_middle_of_others_give_their_own_bytes() {
+    let written = written(900_000);
+    for (backend, faults) in ways() {
+        let read_error = Some(FaultWindow { after: 3, times: 7 });
+        let short_read = Some(FaultWindow { after: 5, times: 9 });
+        let faults = Faults { read_error, short_read, ..faults };
+        let mut queue = queue(&written, Some(backend), faults);
+        for tag in 0..12 {
+            assert!(queue.start(0, tag * 50_001, 100_000, tag));
+        }
+        while let Some(finished) = queue.finish(true) {
+            check_bytes(&queue, &finished, finished.tag * 50_001, 100_000, "one of many");
+            queue.give_back(finished);
+        }
+        assert_eq!(queue.n_reread(), 7, "{backend}");
+    }
+}
+
+#[test]
+fn the_time_of_reads_runs_while_any_is_in_flight_and_stands_still_otherwise() {
+    let written = written(900_000);
+    for (backend, faults) in ways() {
+        let mut queue = queue(&written, Some(backend), faults);
+        assert_eq!(queue.busy(), Duration::ZERO);
+        assert!(queue.start(0, 0, 100_000, 0) && queue.start(0, 200_000, 300_000, 1));
+        let begun = queue.busy();
+        let first = queue.finish(true).unwrap();
+        let one_left = queue.busy();
+        let second = queue.finish(true).unwrap();
+        let ended = queue.busy();
+        assert!(begun > Duration::ZERO && begun < one_left && one_left < ended, "{backend}");
+        queue.give_back(first);
+        queue.give_back(second);
+        assert!(queue.finish(true).is_none());
+        assert_eq!(queue.busy(), ended, "{backend}");
+        // A read that needs no transfer takes no time.
+        assert!(queue.start(0, u64::MAX, 9, 2) && queue.finish(true).is_some());
+        assert_eq!(queue.busy(), ended, "{backend}");
     }
 }
 
@@ -280,6 +345,25 @@ fn a_way_that_was_asked_for_and_is_refused_is_an_error_and_one_that_was_not_is_r
     let fallback = replaced.fallback().expect("it was refused");
     assert!(fallback.starts_with("reads with pread: io_uring refused: "), "{fallback}");
     check_read(&mut replaced, 1, 9_000, "replaced");
+}
+
+#[test]
+fn where_the_system_gives_neither_a_ring_nor_threads_files_are_mapped() {
+    let written = written(10_000);
+    let faults = Faults { uring_refused: true, threads_refused: true, ..Faults::default() };
+    let mut mapped = queue(&written, None, faults);
+    assert_eq!(mapped.backend(), IoBackend::Mmap);
+    let fallback = mapped.fallback().expect("two were refused");
+    assert!(fallback.starts_with("reads with mmap: io_uring refused: "), "{fallback}");
+    assert!(fallback.contains("; pread refused: "), "{fallback}");
+    check_read(&mut mapped, 1, 9_000, "mapped");
+    let files = [Arc::clone(&written.file)];
+    let asked = QueueOptions { backend: Some(IoBackend::Pread), staging_bytes: STAGING, faults };
+    let error = ReadQueue::open(&files, &asked).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read files with pread");
+    // Threads are of no use to a ring.
+    let faults = Faults { threads_refused: true, ..Faults::default() };
+    assert_eq!(queue(&written, None, faults).backend(), IoBackend::Uring);
 }
 
 #[test]

@@ -6,11 +6,8 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::{Owner, RankingError};
+use super::{Hotness, Owner, RankingError};
 use crate::needs::ModelNeeds;
-
-/// The first line that a hotness file may have.
-pub(super) const HOTNESS_HEADER: &str = "layer,expert,count";
 
 /// Bytes of one router bias.
 const BIAS_BYTES: usize = 4;
@@ -41,13 +38,17 @@ pub(super) fn counts(
 ) -> Result<BTreeMap<(u32, u32), u64>, RankingError> {
     let mut counts = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
-        let is_header = index == 0 && line.trim() == HOTNESS_HEADER;
+        let is_header = index == 0 && line.trim() == Hotness::HEADER;
         if is_header || line.trim().is_empty() {
             continue;
         }
         let [layer, expert, count] = numbers(line).ok_or_else(|| RankingError::Malformed {
             line: index + 1,
-            message: format!("`{}` is not {HOTNESS_HEADER} in whole numbers", clipped(line.trim())),
+            message: format!(
+                "`{}` is not {} in whole numbers",
+                clipped(line.trim()),
+                Hotness::HEADER
+            ),
         })?;
         let id = check_expert(layer, expert, needs).map_err(|error| RankingError::Malformed {
             line: index + 1,

@@ -93,11 +93,9 @@ fn a_stream_cache_has_its_size_and_resident_experts_get_the_rest() {
 }
 
 #[test]
-fn a_stream_cache_beside_memory_for_all_experts_is_a_warning() {
+fn beside_memory_for_all_experts_a_stream_cache_is_not_taken() {
     let cache = Some(StreamCache { device: None, bytes: 64 * MIB });
-    let plan =
-        check(&Limits { stream_cache: cache, ..settings(512, 1, 32) }, [240, 0, 240 * MIB, 0]);
-    assert_eq!(plan.warnings, ["--stream-cache has no effect: every expert is resident"]);
+    check(&Limits { stream_cache: cache, ..settings(512, 1, 32) }, [240, 0, 240 * MIB, 0]);
 }
 
 #[test]

@@ -95,8 +95,9 @@ fn reading_what_a_token_misses_bounds_decoding() {
     let seconds = 240.0 * SLOT_BYTES as f64 * missed / 3e9;
     let token = 1.0 / plan.predict.decode_tok_s.expect("all rates are known");
     assert_eq!(plan.predict.bound, Some(Bound::Nvme));
-    // Beside it 8 GiB and 240 experts are read from memory, and 40 layers take their time.
+    // Beside it 8 GiB and 240 experts are read from memory, and 40 layers take their time; a part of that is not hidden.
     let rest = (8 * GIB + 240 * SLOT_BYTES) as f64 / 1e11 + 40.0 * 20e-6;
     let kv = 2048.0 * 40.0 * 1152.0 / 1e11;
-    assert!((token - seconds - rest - kv).abs() < 1e-6, "{token} of {seconds} and {rest}");
+    let unhidden = 0.4 * (rest + kv);
+    assert!((token - seconds - unhidden).abs() < 1e-6, "{token} of {seconds} and {unhidden}");
 }

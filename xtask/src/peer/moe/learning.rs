@@ -1,5 +1,7 @@
 //! What ranking by earlier use and prefetching are worth: a server with both, and with each switched off alone, in turns.
 
+mod counters;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
@@ -11,15 +13,15 @@ use anyhow::{Context as _, Result};
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::super::engines::{THREADS, text};
+use super::super::engines::THREADS;
 use super::super::serving;
-use super::bench::forget;
+use super::capped::forget;
 use crate::cargo::target_dir;
-use crate::http::Request;
 use crate::machine;
 use crate::memory_group::MemoryGroup;
 use crate::server_process::ServerProcess;
-use crate::statistics::Spread;
+use crate::statistics::{Ratio, Spread};
+use counters::Counters;
 
 /// A memory budget that holds about half of the experts of the small real model.
 const SMOL_BUDGET_BYTES: u64 = 150 << 20;
@@ -30,10 +32,9 @@ const TEXT_IDS: std::ops::Range<u32> = 1_000..40_000;
 const RUN: (usize, usize, usize) = (3, 24, 48);
 /// The same of what is learned from.
 const LESSON: (usize, usize, usize) = (6, 48, 64);
-const SWITCH: &str = "--no-prefetch";
-const HITS: &str = "frank_expert_hits_total";
-const MISSES: &str = "frank_expert_misses_total";
-const METRICS: [&str; 2] = ["frank_expert", "frank_prefetch"];
+
+/// With fewer rounds chance may put all of them on one side.
+const VERDICT_ROUNDS_MIN: usize = 5;
 
 /// What a server may hold.
 #[derive(Debug, Clone, Copy)]
@@ -45,83 +46,103 @@ pub(super) enum Budget {
 }
 
 /// A way to run it.
-#[derive(Debug, Clone, Copy)]
-struct Variant {
-    name: &'static str,
-    ranking: bool,
-    prefetch: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    Both,
+    NoRanking,
+    NoPrefetch,
 }
 
-const VARIANTS: [Variant; 3] = [
-    Variant { name: "ranking and prefetch", ranking: true, prefetch: true },
-    Variant { name: "no ranking", ranking: false, prefetch: true },
-    Variant { name: "no prefetch", ranking: true, prefetch: false },
-];
+impl Variant {
+    const ALL: [Self; 3] = [Self::Both, Self::NoRanking, Self::NoPrefetch];
 
-/// Runs all variants in turns, and prints speed, hit rate and what else a server counts about experts.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Both => "ranking and prefetch",
+            Self::NoRanking => "no ranking",
+            Self::NoPrefetch => "no prefetch",
+        }
+    }
+
+    /// What it lacks.
+    fn switched_off(self) -> &'static str {
+        match self {
+            Self::Both => "nothing",
+            Self::NoRanking => "ranking",
+            Self::NoPrefetch => "prefetch",
+        }
+    }
+}
+
+/// Runs all variants in turns, and prints speed, shares of what a server counts about experts, and the gain or loss of
+/// each thing that was switched off alone.
 /// # Errors
 /// A server does not start or answer.
 pub(super) fn compare(frank: &Path, model: &Path, budget: Budget, rounds: u64) -> Result<()> {
     let subject = Subject::link(frank, model, budget)?;
     println!("\n{}, budget {:.0} MB", model.display(), subject.budget as f64 / 1e6);
-    let variants = subject.variants()?;
-    let mut runs: Vec<Runs> = variants.iter().map(|_| Runs::default()).collect();
+    let mut variants: Vec<(Variant, Runs)> =
+        subject.variants()?.into_iter().map(|variant| (variant, Runs::default())).collect();
     for round in 1..=rounds {
-        let mut order: Vec<usize> = (0..variants.len()).collect();
-        order.rotate_left(round as usize % variants.len());
-        for index in order {
-            let (rate, counters) = subject.run(variants[index], round)?;
-            println!(
-                "  round {round}, {}: {rate:.1} tok/s, {}",
-                variants[index].name,
-                machine::load()?
-            );
-            runs[index].note(rate, &counters);
+        println!("round {round}, {}", machine::load()?);
+        for (variant, runs) in &mut variants {
+            let (rate, counters) = subject.run(*variant, round)?;
+            println!("  {}: {rate:.1} tok/s", variant.name());
+            runs.note(rate, &counters);
         }
+        // Each comes first and last in its turn.
+        variants.rotate_left(1);
     }
-    for (variant, runs) in variants.iter().zip(&runs) {
-        println!("{}: {}", variant.name, runs.said());
+    variants.sort_by_key(|(variant, _)| *variant != Variant::Both);
+    variants.iter().for_each(|(variant, runs)| println!("{}: {}", variant.name(), runs.said()));
+    if let Some(((_, both), others)) = variants.split_first() {
+        for (variant, without) in others {
+            println!("{}", worth(variant.switched_off(), &both.rates, &without.rates));
+        }
     }
     Ok(())
 }
 
-/// What the runs of a variant came to.
+/// What the runs of a variant came to, round by round.
 #[derive(Debug, Default)]
 struct Runs {
     rates: Vec<f64>,
-    hit_rates: Vec<f64>,
-    counters: BTreeMap<String, f64>,
+    shares: BTreeMap<String, Vec<f64>>,
 }
 
 impl Runs {
-    fn note(&mut self, rate: f64, counters: &BTreeMap<String, f64>) {
+    fn note(&mut self, rate: f64, counters: &Counters) {
         self.rates.push(rate);
-        self.hit_rates.extend(hit_rate(counters));
-        for (name, value) in counters {
-            *self.counters.entry(name.clone()).or_default() += value;
+        for (name, share) in counters.shares() {
+            self.shares.entry(name).or_default().push(share);
         }
     }
 
     fn said(&self) -> String {
-        let n = self.rates.len();
-        let mut said = format!("decode {:.1} tok/s, n {n}", Spread::of(&self.rates));
-        if !self.hit_rates.is_empty() {
-            said += &format!(", hit rate {:.1} %", Spread::of(&self.hit_rates).scaled(100.0));
-        }
-        for (name, value) in &self.counters {
-            said += &format!("\n  {name} {:.1} a run", value / n as f64);
+        let mut said =
+            format!("decode {:.1} tok/s, n {}", Spread::of(&self.rates), self.rates.len());
+        for (name, shares) in &self.shares {
+            said += &format!("\n  {name} {:.1} %", Spread::of(shares).scaled(100.0));
         }
         said
     }
 }
 
-fn hit_rate(counters: &BTreeMap<String, f64>) -> Option<f64> {
-    let sum = |stem: &str| -> f64 {
-        let of_stem = counters.iter().filter(|(name, _)| name.split('{').next() == Some(stem));
-        of_stem.map(|(_, value)| value).sum()
+/// What one thing is worth: speed with it and without it, in turns.
+fn worth(name: &str, with: &[f64], without: &[f64]) -> String {
+    let ratio = Ratio::of(with, without);
+    let (min, max) = ratio.by_round;
+    let verdict = if with.len() < VERDICT_ROUNDS_MIN {
+        "too few rounds to tell"
+    } else if min > 1.0 {
+        "a gain"
+    } else if max < 1.0 {
+        "a loss"
+    } else {
+        "within the spread"
     };
-    let (hits, misses) = (sum(HITS), sum(MISSES));
-    (hits + misses > 0.0).then(|| hits / (hits + misses))
+    let percent = 100.0 * (ratio.of_medians - 1.0);
+    format!("{name}: {ratio} of the speed without it, n {}: {percent:+.0} %, {verdict}", with.len())
 }
 
 /// The model in a folder of its own, where a server leaves what it learns.
@@ -147,7 +168,7 @@ impl<'a> Subject<'a> {
 
     /// Those that this frank knows, once it has learned.
     fn variants(&self) -> Result<Vec<Variant>> {
-        let server = self.start(VARIANTS[0])?;
+        let server = ServerProcess::start(&mut self.serve(Variant::Both))?;
         answer(server.address, LESSON, 0)?;
         server.terminate()?;
         let learns = self.usage().is_file();
@@ -156,41 +177,27 @@ impl<'a> Subject<'a> {
         } else {
             println!("this frank leaves no {}: ranking is not compared", self.usage().display());
         }
-        let prefetches = text(Command::new(self.frank).args(["serve", "--help"]))?.contains(SWITCH);
-        if !prefetches {
-            println!("this frank has no {SWITCH}: prefetching is not compared");
-        }
-        let known =
-            |variant: &Variant| (learns || variant.ranking) && (prefetches || variant.prefetch);
-        Ok(VARIANTS.into_iter().filter(known).collect())
+        let is_known = |variant: &Variant| learns || *variant != Variant::NoRanking;
+        Ok(Variant::ALL.into_iter().filter(is_known).collect())
     }
 
-    /// Decoding of one stream in tokens a second, and how far each counter came.
-    fn run(&self, variant: Variant, round: u64) -> Result<(f64, BTreeMap<String, f64>)> {
+    /// Decoding of one stream in tokens a second, and what was counted meanwhile.
+    fn run(&self, variant: Variant, round: u64) -> Result<(f64, Counters)> {
         let (usage, learned) = (self.usage(), self.learned());
-        if variant.ranking && learned.is_file() {
+        if variant != Variant::NoRanking && learned.is_file() {
             fs::copy(&learned, &usage).context("bring what was learned")?;
         } else if usage.is_file() {
             fs::remove_file(&usage).context("forget what was learned")?;
         }
         forget(&self.path)?;
         let group = MemoryGroup::create(self.budget)?;
-        let mut serve = self.serve(variant);
-        serve = group.enter(&serve);
-        let server = ServerProcess::start(&mut serve)?;
+        let server = ServerProcess::start(&mut group.enter(&self.serve(variant)))?;
         answer(server.address, (1, 8, 8), u64::MAX)?;
-        let before = counters(server.address)?;
+        let before = Counters::of(server.address)?;
         let rate = answer(server.address, RUN, round)?;
-        let mut after = counters(server.address)?;
+        let counters = Counters::of(server.address)?.since(&before);
         server.terminate()?;
-        for (name, value) in &mut after {
-            *value -= before.get(name).unwrap_or(&0.0);
-        }
-        Ok((rate, after))
-    }
-
-    fn start(&self, variant: Variant) -> Result<ServerProcess> {
-        ServerProcess::start(&mut self.serve(variant))
+        Ok((rate, counters))
     }
 
     fn serve(&self, variant: Variant) -> Command {
@@ -198,8 +205,8 @@ impl<'a> Subject<'a> {
         let (budget, threads) = (self.budget.to_string(), THREADS.to_string());
         command.arg("serve").arg(&self.path).args(["--port", "0", "--parallel", "1"]);
         command.args(["--ctx-size", CTX_SIZE, "--memory-budget", &budget, "--threads", &threads]);
-        if !variant.prefetch {
-            command.arg(SWITCH);
+        if variant == Variant::NoPrefetch {
+            command.arg("--no-prefetch");
         }
         command
     }
@@ -230,41 +237,19 @@ fn answer(
     Ok(Spread::of(&rates).median)
 }
 
-/// Every counter about experts.
-fn counters(address: SocketAddr) -> Result<BTreeMap<String, f64>> {
-    let metrics = Request::get("/metrics").reply(address)?.text()?;
-    Ok(counters_of(&metrics))
-}
-
-fn counters_of(metrics: &str) -> BTreeMap<String, f64> {
-    let lines = metrics.lines().filter(|line| METRICS.iter().any(|start| line.starts_with(start)));
-    let counters = lines.filter_map(|line| {
-        let (name, value) = line.rsplit_once(' ')?;
-        name.split('{')
-            .next()?
-            .ends_with("_total")
-            .then_some((name.to_owned(), value.parse().ok()?))
-    });
-    counters.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const METRICS: &str = "# TYPE frank_expert_hits counter\nfrank_expert_hits_total{tier=\"a\"} 30\n\
-        frank_expert_hits_total{tier=\"b\"} 45\nfrank_expert_misses_total 25\nfrank_experts{tier=\"a\"} 7\nfrank_tokens_total 9\n";
-
     #[test]
-    fn counters_about_experts_are_read_with_their_labels() {
-        let counters = counters_of(METRICS);
-        assert_eq!(counters.len(), 3, "{counters:?}");
-        assert_eq!(counters["frank_expert_hits_total{tier=\"b\"}"].to_string(), "45");
-    }
-
-    #[test]
-    fn a_hit_rate_is_over_all_tiers() {
-        assert_eq!(hit_rate(&counters_of(METRICS)), Some(0.75));
-        assert_eq!(hit_rate(&BTreeMap::new()), None);
+    fn a_gain_is_one_only_where_each_of_enough_rounds_shows_it() {
+        let said = |with: &[f64]| worth("ranking", with, &[10.0; 5][..with.len()]);
+        assert_eq!(
+            said(&[11.0, 12.0, 12.0, 12.0, 13.0]),
+            "ranking: 1.20 (1.10 to 1.30 by round) of the speed without it, n 5: +20 %, a gain"
+        );
+        assert!(said(&[9.0, 12.0, 12.0, 12.0, 13.0]).ends_with(": +20 %, within the spread"));
+        assert!(said(&[9.0, 8.0, 9.0, 9.0, 9.5]).ends_with(": -10 %, a loss"));
+        assert!(said(&[11.0, 12.0]).ends_with(": +15 %, too few rounds to tell"));
     }
 }
