@@ -52,6 +52,12 @@ pub enum FetchError {
         /// The path as given.
         path: PathBuf,
     },
+    /// A reference that may stand for several files, which only a pull brings.
+    #[error("{reference} is pulled, not fetched as one file")]
+    NotOneFile {
+        /// The reference.
+        reference: String,
+    },
     /// The reference and the caller want different digests.
     #[error("the reference says sha256 {reference}, {expected} expected")]
     Contradiction {
@@ -129,6 +135,8 @@ pub enum FetchError {
 pub enum FailureKind {
     /// What was asked for makes no sense: exit code 2.
     Input,
+    /// It makes sense, and must not be done as things are: exit code 3.
+    Refused,
     /// It could not be done: exit code 1.
     Failed,
     /// It was done, and the bytes are not the right ones: exit code 4.
@@ -142,6 +150,7 @@ impl FetchError {
     pub fn kind(&self) -> FailureKind {
         match self {
             FetchError::NotFound { .. }
+            | FetchError::NotOneFile { .. }
             | FetchError::Contradiction { .. }
             | FetchError::NameTaken { .. } => FailureKind::Input,
             FetchError::Size { .. } | FetchError::Sha256 { .. } => FailureKind::Verification,
@@ -151,6 +160,24 @@ impl FetchError {
             | FetchError::Os(_)
             | FetchError::Io { .. }
             | FetchError::Pip(_) => FailureKind::Failed,
+        }
+    }
+
+    /// A word for programs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            FetchError::NotFound { .. } => "no_such_file",
+            FetchError::NotOneFile { .. } => "reference",
+            FetchError::Contradiction { .. } => "contradiction",
+            FetchError::NameTaken { .. } => "name_taken",
+            FetchError::NoDataHome => "no_data_home",
+            FetchError::DiskFull { .. } => "disk_full",
+            FetchError::Os(_) | FetchError::Io { .. } => "io",
+            FetchError::Pip(_) if self.is_gone() => "not_found",
+            FetchError::Pip(_) => "pip",
+            FetchError::Size { .. } => "size",
+            FetchError::Sha256 { .. } => "sha256",
+            FetchError::Interrupted => "interrupted",
         }
     }
 
@@ -177,6 +204,7 @@ impl FetchError {
                 need - free
             )),
             FetchError::NotFound { .. }
+            | FetchError::NotOneFile { .. }
             | FetchError::Contradiction { .. }
             | FetchError::Os(_)
             | FetchError::Io { .. }
@@ -224,13 +252,13 @@ impl Expected {
     }
 }
 
-/// Refuses to begin what the drive of `folder` has no room for.
-pub(crate) fn check_room(folder: &Path, need: u64) -> Result<(), FetchError> {
+/// Refuses to begin what the drive of `folder` has no room for, and returns how many bytes are free.
+pub(crate) fn check_room(folder: &Path, need: u64) -> Result<u64, FetchError> {
     let free = free_disk(folder)?;
     if need > free {
         return Err(FetchError::DiskFull { path: folder.to_owned(), need, free });
     }
-    Ok(())
+    Ok(free)
 }
 
 /// Who looks on while a fetch runs: the progress callback and the interrupt flag.

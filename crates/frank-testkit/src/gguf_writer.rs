@@ -1,6 +1,6 @@
 //! A small GGUF writer for tests: any metadata, any tensor, versions 2 and 3. Never checks what it is told to write.
 
-use frank_gguf::{ALIGNMENT_DEFAULT, Array, Value, type_id};
+use frank_gguf::{ALIGNMENT_DEFAULT, TensorInfo, Value, encode_unpadded, type_id};
 
 /// A GGUF file in the making.
 ///
@@ -104,25 +104,16 @@ impl GgufWriter {
 
     /// The bytes of the header: everything before the padding of the data section.
     pub fn header_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        out.extend(b"GGUF");
-        out.extend(self.version.to_le_bytes());
-        out.extend((self.tensors.len() as u64).to_le_bytes());
-        out.extend((self.metadata.len() as u64).to_le_bytes());
-        for (key, value) in &self.metadata {
-            put_string(&mut out, key);
-            put_value(&mut out, value);
-        }
         let mut offset: u64 = 0;
-        for tensor in &self.tensors {
-            put_string(&mut out, &tensor.name);
-            out.extend((tensor.dims.len() as u32).to_le_bytes());
-            out.extend(tensor.dims.iter().flat_map(|dim| dim.to_le_bytes()));
-            out.extend(tensor.type_id.to_le_bytes());
-            out.extend(offset.to_le_bytes());
-            offset = (offset + tensor.n_bytes).next_multiple_of(self.alignment() as u64);
-        }
-        out
+        let placed = self.tensors.iter().map(|Tensor { name, dims, type_id, n_bytes, .. }| {
+            let (name, dims) = (name.clone(), dims.clone());
+            let placed = TensorInfo { name, dims, type_id: *type_id, offset, part: 0 };
+            offset = (offset + n_bytes).next_multiple_of(self.alignment() as u64);
+            placed
+        });
+        let placed: Vec<TensorInfo> = placed.collect();
+        let metadata = self.metadata.iter().map(|(key, value)| (key.as_str(), value));
+        encode_unpadded(self.version, metadata, &placed)
     }
 
     /// The bytes of the whole file. Ends with the last tensor, without padding after it.
@@ -143,72 +134,5 @@ impl GgufWriter {
             Some((_, Value::U32(alignment))) if alignment.is_power_of_two() => *alignment as usize,
             _ => ALIGNMENT_DEFAULT as usize,
         }
-    }
-}
-
-fn put_string(out: &mut Vec<u8>, text: &str) {
-    out.extend((text.len() as u64).to_le_bytes());
-    out.extend(text.as_bytes());
-}
-
-/// Appends the type id and the bytes of a value.
-fn put_value(out: &mut Vec<u8>, value: &Value) {
-    match value {
-        Value::U8(number) => put_typed(out, 0, &number.to_le_bytes()),
-        Value::I8(number) => put_typed(out, 1, &number.to_le_bytes()),
-        Value::U16(number) => put_typed(out, 2, &number.to_le_bytes()),
-        Value::I16(number) => put_typed(out, 3, &number.to_le_bytes()),
-        Value::U32(number) => put_typed(out, 4, &number.to_le_bytes()),
-        Value::I32(number) => put_typed(out, 5, &number.to_le_bytes()),
-        Value::F32(number) => put_typed(out, 6, &number.to_le_bytes()),
-        Value::Bool(flag) => put_typed(out, 7, &[u8::from(*flag)]),
-        Value::String(text) => {
-            put_typed(out, 8, &[]);
-            put_string(out, text);
-        }
-        Value::Array(array) => {
-            put_typed(out, 9, &[]);
-            put_array(out, array);
-        }
-        Value::U64(number) => put_typed(out, 10, &number.to_le_bytes()),
-        Value::I64(number) => put_typed(out, 11, &number.to_le_bytes()),
-        Value::F64(number) => put_typed(out, 12, &number.to_le_bytes()),
-    }
-}
-
-fn put_typed(out: &mut Vec<u8>, type_id: u32, bytes: &[u8]) {
-    out.extend(type_id.to_le_bytes());
-    out.extend(bytes);
-}
-
-/// Appends the element type, the count and the elements.
-fn put_array(out: &mut Vec<u8>, array: &Array) {
-    fn put<T: Copy, const N: usize>(
-        out: &mut Vec<u8>,
-        type_id: u32,
-        list: &[T],
-        encode: fn(T) -> [u8; N],
-    ) {
-        put_typed(out, type_id, &(list.len() as u64).to_le_bytes());
-        out.extend(list.iter().flat_map(|&value| encode(value)));
-    }
-    match array {
-        Array::U8(list) => put(out, 0, list, u8::to_le_bytes),
-        Array::I8(list) => put(out, 1, list, i8::to_le_bytes),
-        Array::U16(list) => put(out, 2, list, u16::to_le_bytes),
-        Array::I16(list) => put(out, 3, list, i16::to_le_bytes),
-        Array::U32(list) => put(out, 4, list, u32::to_le_bytes),
-        Array::I32(list) => put(out, 5, list, i32::to_le_bytes),
-        Array::F32(list) => put(out, 6, list, f32::to_le_bytes),
-        Array::Bool(list) => put(out, 7, list, |flag| [u8::from(flag)]),
-        Array::String(list) => {
-            put_typed(out, 8, &(list.len() as u64).to_le_bytes());
-            for text in list {
-                put_string(out, text);
-            }
-        }
-        Array::U64(list) => put(out, 10, list, u64::to_le_bytes),
-        Array::I64(list) => put(out, 11, list, i64::to_le_bytes),
-        Array::F64(list) => put(out, 12, list, f64::to_le_bytes),
     }
 }

@@ -1,8 +1,9 @@
-//! Test support: tiny models, a GGUF writer and test assets.
+//! Test support: tiny models, a GGUF writer, a model hub and test assets.
 
 pub mod assets;
 pub mod broken;
 pub mod gguf_writer;
+pub mod mock_hub;
 mod property_cases;
 mod random;
 pub mod synthetic_moe;

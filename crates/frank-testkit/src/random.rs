@@ -21,6 +21,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// Leaves out `n` numbers, at no cost.
+    pub(crate) fn skip(&mut self, n: u64) {
+        self.0 = self.0.wrapping_add(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    }
+
     /// Fills `bytes` with random ones.
     pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

@@ -1,7 +1,5 @@
 //! How a model wants to be asked: its chat template and its sampling, from the command line or its file.
 
-use std::fs::File;
-use std::io::Read;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
@@ -10,6 +8,7 @@ use frank_chat::{ChatTemplate, TemplateError};
 use frank_engine::SamplingParams;
 use frank_gguf::{GgufError, Metadata};
 use frank_hub::FailureKind;
+use frank_os::read_small_file;
 
 use crate::load::Prepared;
 use crate::options::ModelOptions;
@@ -53,14 +52,7 @@ fn compile_file(
     compile: impl Fn(&str) -> Result<ChatTemplate, TemplateError>,
 ) -> anyhow::Result<ChatTemplate> {
     let fact = || Failure::usage(format!("cannot use the chat template {}", path.display()));
-    let limit = ChatTemplate::SOURCE_BYTES_MAX;
-    let mut bytes = Vec::new();
-    let file = File::open(path).with_context(fact)?;
-    file.take(limit as u64 + 1).read_to_end(&mut bytes).with_context(fact)?;
-    if bytes.len() > limit {
-        let cause = format!("it is longer than the {limit} bytes that are taken");
-        return Err(anyhow::Error::msg(cause).context(fact()));
-    }
+    let bytes = read_small_file(path, ChatTemplate::SOURCE_BYTES_MAX as u64).with_context(fact)?;
     let source = String::from_utf8(bytes).context("it is not UTF-8 text").with_context(fact)?;
     compile(&source).with_context(fact)
 }

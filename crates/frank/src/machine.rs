@@ -7,6 +7,7 @@ use anyhow::Context;
 use frank_bench::{Spread, arithmetic_rate, memory_rates};
 use frank_gguf::type_id;
 use frank_kernels::{Pool, WeightType};
+use frank_os::read_small_file;
 use frank_plan::{Device, Host, Machine};
 
 use crate::options::ModelOptions;
@@ -14,6 +15,9 @@ use crate::report::Failure;
 
 /// The device that this machine is, as far as frank knows it.
 pub(crate) const THIS_DEVICE: &str = "cpu:0";
+
+/// Such a file names a few hundred devices at most.
+const MACHINE_FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// This machine, as much of it as this process may use: the smaller of what there is and what its cgroup allows.
 ///
@@ -50,7 +54,8 @@ pub(crate) fn this_machine() -> anyhow::Result<Machine> {
 /// When the file cannot be read or does not describe a machine.
 pub(crate) fn machine_from(path: &Path) -> anyhow::Result<Machine> {
     let fact = || Failure::usage(format!("cannot use the machine file {}", path.display()));
-    let text = std::fs::read_to_string(path).with_context(fact)?;
+    let bytes = read_small_file(path, MACHINE_FILE_BYTES_MAX).with_context(fact)?;
+    let text = String::from_utf8(bytes).context("it is not UTF-8 text").with_context(fact)?;
     Machine::from_toml(&text).with_context(fact)
 }
 
@@ -95,21 +100,38 @@ pub(crate) struct Rates {
 /// Measures this machine with as many threads as will compute, within what may be held: `free` bytes, and `allowed` where
 /// the operator says so.
 pub(crate) fn measure(threads: usize, free: u64, allowed: Option<u64>, effort: Effort) -> Rates {
-    let allowed = allowed.map_or(u64::MAX, |bytes| bytes.saturating_sub(MEASURING_BYTES));
-    let buffer_bytes = effort.buffer_bytes.min(free / BUFFER_SHARE).min(allowed);
-    if buffer_bytes < BUFFER_BYTES_MIN {
+    // Who computes with more threads than there are is told so when they are started.
+    let pool = Pool::start(threads).ok();
+    let (Some(buffer_bytes), Some(mut pool)) = (buffer_bytes(free, allowed, effort), pool) else {
         return Rates { bandwidth: None, arithmetic: None, buffer_bytes: 0 };
-    }
-    let mut pool = Pool::new(threads);
-    // Memory that the system does not give after all cannot be measured, and that is no failure of what is planned.
-    let bandwidth = memory_rates(&mut pool, buffer_bytes, effort.time).ok();
+    };
     let weight_type = WeightType::of(type_id::Q8_0).expect("the type is in every build");
     let arithmetic = arithmetic_rate(&mut pool, weight_type, effort.time).ok();
     Rates {
-        bandwidth: bandwidth.and_then(|rates| Spread::of(&rates)),
+        bandwidth: bandwidth(&mut pool, buffer_bytes, effort),
         arithmetic: arithmetic.and_then(|rates| Spread::of(&rates)),
         buffer_bytes,
     }
+}
+
+/// Bytes of memory that are read over and over; `None` when there are so few that they say nothing about memory.
+fn buffer_bytes(free: u64, allowed: Option<u64>, effort: Effort) -> Option<u64> {
+    let allowed = allowed.map_or(u64::MAX, |bytes| bytes.saturating_sub(MEASURING_BYTES));
+    let bytes = effort.buffer_bytes.min(free / BUFFER_SHARE).min(allowed);
+    (bytes >= BUFFER_BYTES_MIN).then_some(bytes)
+}
+
+fn bandwidth(pool: &mut Pool, buffer_bytes: u64, effort: Effort) -> Option<Spread> {
+    // Memory that the system does not give after all cannot be measured, and that is no failure of what is planned.
+    let rates = memory_rates(pool, buffer_bytes, effort.time).ok();
+    rates.and_then(|rates| Spread::of(&rates))
+}
+
+/// Bytes of memory that so many threads read in a second, measured within `allowed` bytes; `None` where those are too few.
+pub(crate) fn memory_bandwidth(threads: usize, free: u64, allowed: u64) -> Option<u64> {
+    let buffer_bytes = buffer_bytes(free, Some(allowed), Effort::SHORT)?;
+    let mut pool = Pool::start(threads).ok()?;
+    bandwidth(&mut pool, buffer_bytes, Effort::SHORT).map(per_second)
 }
 
 /// This machine as [`this_machine`] gives it, with what its threads do in a second.

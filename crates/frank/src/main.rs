@@ -7,13 +7,16 @@ mod interrupt;
 mod load;
 mod machine;
 mod model;
+mod model_drive;
 mod options;
 mod plan_bars;
 mod plan_parts;
 mod plan_svg;
 mod plan_text;
+mod pulling;
 mod report;
 mod serving;
+mod thread_limit;
 mod usage;
 
 use std::process::ExitCode;

@@ -5,38 +5,68 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::PathBuf;
 
+use frank_hub::store::PullOptions;
 use frank_hub::{
     Expected, FailureKind, FetchError, ModelFile, OpenError, Progress, Reference, Stage, Store,
 };
 use frank_os::OsError;
 use frank_plan::Size;
 
-use crate::report::known;
+use crate::pulling::{Puller, of_pull, of_store, store};
+use crate::report::{Failure, known};
 
-/// Opens the header of `model`, which is fetched first when it is a reference to something that is not here yet.
+/// Opens the header of `model`. What a hub or a web server has and the store has not is not pulled for it: a header is
+/// not worth hundreds of gigabytes.
 ///
 /// # Errors
-/// When it is no reference, cannot be fetched, or is no model.
+/// When it is no reference, is not here, or is no model.
 pub(crate) fn open_header(model: &(impl AsRef<OsStr> + ?Sized)) -> anyhow::Result<ModelFile> {
-    ModelFile::open_header(&path_of(model.as_ref())?).map_err(of_open)
+    let path = path_of(model.as_ref(), |reference| {
+        let hint =
+            format!("`frank pull {reference}` brings it; `frank pull --list` shows what there is");
+        Err(Failure::usage(format!("{reference} is not in the store")).hint(hint).into())
+    })?;
+    ModelFile::open_header(&path).map_err(of_open)
 }
 
-/// Opens `model` to load it: every tensor must be there in full.
+/// Opens `model` to load it: every tensor must be there in full. It is pulled when it is a reference to what is not here.
 ///
 /// # Errors
-/// As [`open_header`], and when the file is cut off.
+/// As [`open_header`], and when the file is cut off or the pull fails.
 pub(crate) fn open(model: &OsStr) -> anyhow::Result<ModelFile> {
-    ModelFile::open(&path_of(model)?).map_err(of_open)
+    ModelFile::open(&path_of(model, pull)?).map_err(of_open)
 }
 
-/// Where a part of `model` lies. A name that is not UTF-8 can only be that of a file.
-fn path_of(model: &OsStr) -> anyhow::Result<PathBuf> {
+/// Where a part of `model` lies; `absent` is asked for what the store does not have. A name that is not UTF-8 can only be
+/// that of a file.
+fn path_of(
+    model: &OsStr,
+    absent: impl Fn(&Reference) -> anyhow::Result<PathBuf>,
+) -> anyhow::Result<PathBuf> {
     let Some(text) = model.to_str() else { return Ok(PathBuf::from(model)) };
-    match text.parse::<Reference>() {
-        Ok(Reference::Path(path)) => Ok(path),
-        Ok(reference) => fetch(&reference).map_err(of_fetch),
-        Err(error) => Err(known(error, FailureKind::Input, None)),
+    let reference = text.parse().map_err(|error| known(error, FailureKind::Input, None))?;
+    match &reference {
+        Reference::Path(path) => Ok(path.clone()),
+        Reference::Pip(_) => fetch(&reference).map_err(of_fetch),
+        Reference::Name(name) => {
+            let payload = store()?.payload(name).map_err(of_store)?;
+            payload.usable_model().map_err(of_store)
+        }
+        Reference::Hub(_) | Reference::Url(_) => {
+            match store()?.held(&reference).map_err(of_store)? {
+                Some(payload) => payload.usable_model().map_err(of_store),
+                None => absent(&reference),
+            }
+        }
     }
+}
+
+/// Pulls what is not here, and says where its model lies.
+fn pull(reference: &Reference) -> anyhow::Result<PathBuf> {
+    let puller = Puller::new(None)?;
+    let pulled = puller.pull(reference, PullOptions::default()).map_err(of_pull)?;
+    let payload = puller.store.payload(&pulled.payload).map_err(of_store)?;
+    payload.usable_model().map_err(of_store)
 }
 
 fn fetch(reference: &Reference) -> Result<PathBuf, FetchError> {

@@ -94,10 +94,10 @@ impl ModelOptions {
     /// `machine` with the pools of memory that `--device` declares on it.
     ///
     /// # Errors
-    /// When a name is neither that of a device nor `cpu:N`.
+    /// When a name is neither that of a device nor `cpu:N`, or is given twice.
     pub(crate) fn with_pools(&self, mut machine: Machine) -> anyhow::Result<Machine> {
-        // The last entry for a device counts, as it does for what may be held there.
-        for DeviceBytes { id, bytes } in self.devices.iter().rev() {
+        check_once("--device", &self.devices)?;
+        for DeviceBytes { id, bytes } in &self.devices {
             if has_device(&machine, id) {
                 continue;
             }
@@ -135,7 +135,7 @@ impl ModelOptions {
         Ok(limits)
     }
 
-    /// Refuses options about reading experts from the drive where `plan` reads none.
+    /// Refuses options about experts that are read from the drive where `plan` reads none.
     ///
     /// # Errors
     /// Names the first of them.
@@ -189,6 +189,20 @@ impl ModelOptions {
 
 fn has_device(machine: &Machine, id: &str) -> bool {
     machine.devices.iter().any(|device| device.id == id)
+}
+
+/// Refuses two sizes for one device: one of them would have no effect.
+fn check_once(option: &str, sizes: &[DeviceBytes]) -> Result<(), Failure> {
+    let is_twice = |&(index, DeviceBytes { id, .. }): &(usize, &DeviceBytes)| {
+        sizes[..index].iter().any(|earlier| earlier.id == *id)
+    };
+    match sizes.iter().enumerate().find(is_twice) {
+        Some((_, DeviceBytes { id, .. })) => {
+            let fact = format!("{option} {id} is given twice");
+            Err(Failure::usage(fact).hint(format!("give {id} one size")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Refuses a device that the machine lacks.

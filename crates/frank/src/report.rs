@@ -14,7 +14,7 @@ pub(crate) enum Code {
     Failed = 1,
     /// What was asked for makes no sense: usage, bad input file, unknown architecture.
     Usage = 2,
-    /// It does not fit.
+    /// It does not fit, or must not be done as things are.
     Refused = 3,
     /// It was done, and the bytes are not the right ones.
     Verification = 4,
@@ -26,6 +26,7 @@ impl From<FailureKind> for Code {
     fn from(kind: FailureKind) -> Self {
         match kind {
             FailureKind::Input => Self::Usage,
+            FailureKind::Refused => Self::Refused,
             FailureKind::Failed => Self::Failed,
             FailureKind::Verification => Self::Verification,
             FailureKind::Interrupted => Self::Interrupted,

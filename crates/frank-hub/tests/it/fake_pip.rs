@@ -83,13 +83,17 @@ impl FakePip {
         self.dir.path().join(inside)
     }
 
-    /// The paths of all files below the store and its trash, sorted, without the locks between processes.
+    /// The paths of all files below the store and its trash, sorted, without the locks between processes and the notes
+    /// of the trash.
     pub(crate) fn stored_files(&self) -> Vec<String> {
         let mut files = Vec::new();
         for folder in ["models", "trash"] {
             collect(&self.path(folder), folder, &mut files);
         }
-        files.retain(|file| !file.starts_with("models/.locks/"));
+        files.retain(|file| {
+            let is_note = file.starts_with("trash/") && file.contains("/.");
+            !file.starts_with("models/.locks/") && !is_note
+        });
         files.sort();
         files
     }

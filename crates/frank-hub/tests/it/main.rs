@@ -4,7 +4,16 @@
 mod damage;
 mod fake_pip;
 mod fetching;
+mod http_client;
+mod hub_references;
 mod interruption;
+mod listing;
 mod opening;
 mod refusals;
 mod rewriting;
+mod store_pull;
+mod store_scene;
+mod store_trash;
+mod store_upstream;
+mod transfer_faults;
+mod transferring;

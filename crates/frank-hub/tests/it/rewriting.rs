@@ -102,6 +102,22 @@ fn what_exists_is_never_replaced_not_even_by_the_model_itself() {
 }
 
 #[test]
+fn nothing_is_seen_of_the_new_file_before_it_is_whole_so_a_killed_rewrite_leaves_nothing() {
+    let (dir, model) = two_parts();
+    if frank_os::NamelessFile::create_in(dir.path()).unwrap().is_none() {
+        // A file system without files that have no names.
+        return;
+    }
+    let watch = |_| {
+        check_nothing_is_left(&dir);
+        ControlFlow::Continue(())
+    };
+    let path = dir.path().join("new.gguf");
+    rewrite(&model, &copies(&model), ALIGNMENT, &path, &watch).unwrap();
+    assert!(path.exists());
+}
+
+#[test]
 fn a_file_that_appears_while_the_new_one_is_written_is_kept() {
     let (dir, model) = two_parts();
     let path = dir.path().join("new.gguf");

@@ -33,7 +33,7 @@ const CHUNK_DEFAULT: u32 = 64;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Eval {
-    /// Path of a .gguf file (any part of a split model), or a reference
+    /// Path of a .gguf file (any part of a split model), a name that `frank list` shows, or a reference
     #[arg(value_name = "MODEL")]
     model: OsString,
 

@@ -12,6 +12,7 @@ use serde::Serialize;
 use self::svg_place::SvgPlace;
 use crate::machine::{machine_from, measured, this_machine};
 use crate::model::{cut_off, open_header};
+use crate::model_drive::predict_streamed;
 use crate::options::{CacheOptions, ModelOptions};
 use crate::plan_bars::{Look, bars};
 use crate::plan_svg::svg;
@@ -29,8 +30,10 @@ Examples:
   frank fit moe.gguf --stream-cache 4GiB --svg plan.svg
   frank fit --json model.gguf | jq .devices
 
-Only the header is read. Exit code 3 when it does not fit. Speeds are those of one request alone, from rates that are
-measured just before: decoding with half the context filled, and reading a prompt of 512 tokens.
+Only the header is read, and where experts are streamed some of them for a third of a second, to know how fast. Exit code
+3 when it does not fit. Speeds are those of one request alone, from rates that are measured just before: decoding with
+half the context filled, and reading a prompt of 512 tokens. Streamed experts are expected to be chosen as often as in
+MODEL.frank-usage or --hotness, and else evenly.
 
 A machine file is TOML, and `frank probe --toml` writes one; sizes are bytes or texts like \"64GiB\", bandwidths are
 sizes per second, arithmetic is multiply-adds per second:
@@ -42,7 +45,7 @@ sizes per second, arithmetic is multiply-adds per second:
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Fit {
-    /// Path of a .gguf file (any part of a split model), or a reference
+    /// Path of a .gguf file (any part of a split model), a name that `frank list` shows, or a reference
     #[arg(value_name = "MODEL")]
     model: OsString,
 
@@ -50,7 +53,7 @@ pub(crate) struct Fit {
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
 
-    /// Do not take the quarter of a second that measuring this machine takes; speeds are then not told
+    /// Do not take the time that measuring this machine takes, less than a second; speeds are then not told
     #[arg(long, conflicts_with = "machine")]
     no_measure: bool,
 
@@ -125,12 +128,17 @@ impl Fit {
             Some(aim) => optimize(&needs, &machine, &limits, aim.into()),
             None => plan(&needs, &machine, &limits),
         };
-        let outcome = Outcome::from(result);
+        let mut outcome = Outcome::from(result);
         if outcome.fits {
             self.options.check_streaming(&outcome.plan)?;
         }
         if let Some(usage) = &usage {
             usage.tell_use(&outcome.plan);
+        }
+        if outcome.fits && outcome.plan.experts.stream > 0 && self.measures() {
+            let learned = usage.as_ref().and_then(Usage::learned);
+            let (plan, io) = (&mut outcome.plan, self.options.io());
+            predict_streamed(plan, (&file, &needs), machine, io, learned);
         }
         if let Some(place) = svg_place {
             place.write(&svg(&outcome))?;
@@ -140,6 +148,11 @@ impl Fit {
             Some(refusal) => Err(Failure::from(refusal).into()),
             None => Ok(()),
         }
+    }
+
+    /// Whether speeds are told from what this machine does now.
+    fn measures(&self) -> bool {
+        self.machine.is_none() && !self.no_measure
     }
 
     fn machine(&self) -> anyhow::Result<Machine> {

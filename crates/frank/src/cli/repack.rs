@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use clap::Args;
@@ -28,8 +29,8 @@ Examples:
 
 An expert that is read from a drive is three matrices. Files as they are published keep them far from each other; OUT has
 them beside each other, each on a multiple of 4096 bytes, so that an expert is one read. Nothing else changes, and answers
-are the same. Both files are read back and compared before OUT gets its name. OUT must not exist yet; it is written to
-OUT's folder under another name first, and Ctrl-C leaves nothing there.";
+are the same. Both files are read back and compared before OUT gets its name. OUT must not exist yet; until then its bytes
+lie in its folder without a name, and Ctrl-C leaves nothing there.";
 
 /// Whether a family can load a file does not depend on how it would keep keys and values.
 const AS_FOR_ANY: KvTypes = KvTypes { k: KvType::F16, v: KvType::F16 };
@@ -38,7 +39,7 @@ const AS_FOR_ANY: KvTypes = KvTypes { k: KvType::F16, v: KvType::F16 };
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Repack {
-    /// Path of a .gguf file (any part of a split model), or a reference
+    /// Path of a .gguf file (any part of a split model), a name that `frank list` shows, or a reference
     #[arg(value_name = "MODEL")]
     model: OsString,
 
@@ -119,11 +120,11 @@ fn of_rewrite(error: RewriteError) -> anyhow::Error {
     known(error, kind, hint.map(str::to_owned))
 }
 
-/// Progress as a bar on a terminal, and as a line for each stage elsewhere.
+/// Progress as a bar on a terminal, and as a line for each stage elsewhere. Nothing before there is any.
 struct Bar {
     bar: ProgressBar,
     is_terminal: bool,
-    verifies: AtomicBool,
+    stage: Mutex<Option<RewriteStage>>,
 }
 
 impl Bar {
@@ -133,24 +134,28 @@ impl Bar {
             "{msg:<32} {wide_bar} {bytes:>11} of {total_bytes} {bytes_per_sec}",
         );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-        let is_terminal = std::io::stderr().is_terminal();
-        Self::say(is_terminal, &bar, "copying");
-        Self { bar, is_terminal, verifies: AtomicBool::new(false) }
+        Self { bar, is_terminal: std::io::stderr().is_terminal(), stage: Mutex::default() }
     }
 
-    fn say(is_terminal: bool, bar: &ProgressBar, what: &'static str) {
-        if !is_terminal {
+    /// Says what is being done when that is something new.
+    fn say(&self, stage: RewriteStage) {
+        let before = self.stage.lock().unwrap_or_else(PoisonError::into_inner).replace(stage);
+        if before == Some(stage) {
+            return;
+        }
+        let what = match stage {
+            RewriteStage::Copy => "copying",
+            RewriteStage::Verify => "reading back and comparing",
+        };
+        if !self.is_terminal {
             tell(what);
         }
-        bar.set_message(what);
+        self.bar.reset();
+        self.bar.set_message(what);
     }
 
     fn show(&self, step: RewriteProgress, interrupted: &AtomicBool) -> ControlFlow<()> {
-        let verifies = step.stage == RewriteStage::Verify;
-        if verifies && !self.verifies.swap(true, Ordering::Relaxed) {
-            self.bar.reset();
-            Self::say(self.is_terminal, &self.bar, "reading back and comparing");
-        }
+        self.say(step.stage);
         self.bar.set_length(step.total);
         self.bar.set_position(step.done);
         if interrupted.load(Ordering::Relaxed) {

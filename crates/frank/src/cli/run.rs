@@ -47,7 +47,7 @@ const PROMPT_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// Path of a .gguf file (any part of a split model), or a reference
+    /// Path of a .gguf file (any part of a split model), a name that `frank list` shows, or a reference
     #[arg(value_name = "MODEL")]
     model: OsString,
 

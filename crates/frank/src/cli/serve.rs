@@ -39,7 +39,7 @@ pub(crate) const PORT_DEFAULT: u16 = 7770;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
-    /// Path of a .gguf file (any part of a split model), or a reference
+    /// Path of a .gguf file (any part of a split model), a name that `frank list` shows, or a reference
     #[arg(value_name = "MODEL")]
     model: OsString,
 
@@ -89,15 +89,17 @@ impl Serve {
             })?,
             None => ApiKeys::default(),
         };
-        let prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
+        let mut prepared = Prepared::new(open(&self.model)?, &self.options, |_| {})?;
         // From here on there is a log: a template that cannot be used is said there.
         let runtime = runtime()?;
-        let names = if self.alias.is_empty() { vec![name_of(&self.model)] } else { self.alias };
+        let path = prepared.file.paths()[0].as_os_str();
+        let names = if self.alias.is_empty() { vec![name_of(path)] } else { self.alias };
         let mut endpoint = Endpoint::new(&prepared, &self.options, names)?;
         endpoint.n_queue = self.queue;
         endpoint.server.api_keys = api_keys;
         endpoint.server.allowed_origins = self.allow_origin;
         endpoint.server.host_names = frank_os::host_name().into_iter().collect();
+        prepared.predict_streamed(&self.options);
         runtime.block_on(async {
             let listener = bind(&self.host, self.port).await?;
             tell(table(&prepared.plan).trim_end());
@@ -137,6 +139,5 @@ mod tests {
         check("/models/Qwen3-8B-Q4_K_M.gguf", "Qwen3-8B-Q4_K_M");
         check("big-00002-of-00003.gguf", "big");
         check("odd.name", "odd.name");
-        check("pip:pkg==1#inside/small.gguf", "small");
     }
 }

@@ -1,19 +1,17 @@
 //! Options for models with experts: where experts lie, and the files that rank them. Reads those files and nothing else.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context;
 use clap::Args;
-use frank_os::IoBackend;
+use frank_os::{IoBackend, read_small_file};
 use frank_plan::{
-    Hotness, Limits, Machine, ModelNeeds, Placement, Plan, Protected, Ranking, Size, StreamCache,
+    Hotness, Limits, Machine, ModelNeeds, Placement, Plan, Protected, Ranking, StreamCache,
     parse_router_bias, parse_size,
 };
 
-use super::{DeviceBytes, check_known};
+use super::{DeviceBytes, check_known, check_once};
 use crate::report::Failure;
 
 /// A file that says something of each expert is not larger: the largest models have some 25,000 of them.
@@ -73,12 +71,16 @@ impl ExpertOptions {
         }
     }
 
-    /// Refuses options about reading where nothing is read.
+    /// Refuses options about streamed experts where none is.
     ///
     /// # Errors
     /// Names the first of them.
     pub(super) fn check_streaming(&self, plan: &Plan) -> Result<(), Failure> {
-        let options = [("--io", self.io.is_some()), ("--no-prefetch", self.no_prefetch)];
+        let options = [
+            ("--stream-cache", self.stream_cache.is_some()),
+            ("--io", self.io.is_some()),
+            ("--no-prefetch", self.no_prefetch),
+        ];
         match options.into_iter().find(|&(_, is_given)| is_given) {
             Some((option, _)) if plan.experts.stream == 0 => {
                 Err(no_effect(option, "every expert stays in memory"))
@@ -127,6 +129,7 @@ impl ExpertOptions {
         machine: &Machine,
         needs: &ModelNeeds,
     ) -> anyhow::Result<()> {
+        check_once("--expert-budget", &self.expert_budget)?;
         for DeviceBytes { id, .. } in &self.expert_budget {
             check_known("--expert-budget", id, machine)?;
         }
@@ -174,18 +177,8 @@ fn parsed<T>(
 ) -> anyhow::Result<Option<T>> {
     let Some(path) = path else { return Ok(None) };
     let fact = || Failure::usage(format!("cannot use {option} {}", path.display()));
-    let bytes = read_bounded(path).with_context(fact)?;
+    let bytes = read_small_file(path, FILE_BYTES_MAX).with_context(fact)?;
     parse(&bytes).map(Some).with_context(fact)
-}
-
-/// The bytes of a file that is no larger than any such file can be.
-fn read_bounded(path: &Path) -> anyhow::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        anyhow::bail!("it is larger than {}", Size(FILE_BYTES_MAX));
-    }
-    Ok(bytes)
 }
 
 fn no_effect(option: &str, reason: &str) -> Failure {

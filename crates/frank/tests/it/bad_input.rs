@@ -91,8 +91,8 @@ fn a_name_that_is_not_utf8_is_still_the_name_of_a_file() {
 #[test]
 fn a_reference_that_cannot_be_followed_is_refused_without_the_network() {
     for (model, expected) in [
-        ("hf:org/repo", "`hf:` references are not supported yet"),
-        ("qwen", "`qwen` is a bare name"),
+        ("hf:no-such-org/no-such-repo", "hf:no-such-org/no-such-repo is not in the store"),
+        ("no-such-name", "the store has no payload `no-such-name`"),
         ("pip:llm==1", "pip reference without"),
         ("", "an empty model reference"),
     ] {
@@ -197,6 +197,21 @@ fn a_device_that_is_none_is_refused() {
             lines[0]
                 .starts_with(&format!("error: invalid value '{value}' for '--device <ID=SIZE>'"))
         );
+    }
+}
+
+#[test]
+fn two_sizes_for_one_device_are_refused_by_its_name() {
+    let (llama, moe) = (llama(), frank_testkit::assets::tiny("qwen3moe.gguf"));
+    for (model, option, id) in [
+        (&llama, "--device", "cpu:0"),
+        (&moe, "--device", "cpu:1"),
+        (&moe, "--expert-budget", "cpu:0"),
+    ] {
+        let sizes = ["8MiB", "16MiB"].map(|size| format!("{id}={size}"));
+        let args = ["fit", model.to_str().unwrap(), option, &sizes[0], option, &sizes[1]];
+        let fact = format!("error: {option} {id} is given twice");
+        check_usage(&args, &[&fact, &format!("hint: give {id} one size")]);
     }
 }
 

@@ -57,6 +57,11 @@ impl Folder {
     }
 }
 
+/// A path as an argument.
+pub(crate) fn str(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
 /// The tiny llama model.
 pub(crate) fn llama() -> PathBuf {
     assets::tiny("llama.gguf")

@@ -40,7 +40,7 @@ const N_TOKENS_MAX: i64 = 1 << 24;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Throughput {
-    /// Path of a .gguf file (any part of a split model), or a reference
+    /// Path of a .gguf file (any part of a split model), a name that `frank list` shows, or a reference
     #[arg(value_name = "MODEL")]
     model: OsString,
 
@@ -75,7 +75,7 @@ impl Throughput {
     /// Prints the report to stdout.
     ///
     /// # Errors
-    /// As loading does, and exit code 2 when there is nothing to measure or no room for it.
+    /// As loading does, exit code 2 when there is nothing to measure or no room for it, and 1 when an expert cannot be read.
     pub(crate) fn run(mut self) -> anyhow::Result<()> {
         let tests = self.settle()?;
         end_at_interrupt()?;
@@ -96,9 +96,12 @@ impl Throughput {
         let mut prompts = SaltedPrompts::new(seed, n_vocab);
         let mut rows = Vec::new();
         for test in tests {
-            let seconds = self.measure(&mut model, test, &mut prompts);
+            let seconds = self.measure(&mut model, test, &mut prompts)?;
             let bytes = step_bytes(&needs, test);
             rows.extend(Row::new(test, &seconds, bytes, bandwidth.map(|spread| spread.median)));
+        }
+        if let Some(fallback) = model.late_fallback() {
+            tell(&format!("warning: {fallback}"));
         }
         self.report(&Report {
             model: file_name(&self.model),
@@ -136,7 +139,12 @@ impl Throughput {
     }
 
     /// Seconds of each repetition of `test`, after one that is not counted.
-    fn measure(&self, model: &mut InProcess, test: Test, prompts: &mut SaltedPrompts) -> Vec<f64> {
+    fn measure(
+        &self,
+        model: &mut InProcess,
+        test: Test,
+        prompts: &mut SaltedPrompts,
+    ) -> anyhow::Result<Vec<f64>> {
         let (n_tokens, n_streams) = match test {
             Test::Prompt { n_tokens } => (n_tokens, 1),
             Test::Decode { n_tokens, n_streams } => (n_tokens, n_streams),
@@ -144,10 +152,11 @@ impl Throughput {
         let mut repetition = || {
             let prompts: Vec<_> = (0..n_streams).map(|_| prompts.prompt(n_tokens)).collect();
             let start = Instant::now();
-            model.compute(test, &prompts);
-            start.elapsed().as_secs_f64()
+            let computed = model.compute(test, &prompts);
+            computed.with_context(|| format!("cannot measure {}", test.name()))?;
+            Ok(start.elapsed().as_secs_f64())
         };
-        repetition();
+        repetition()?;
         (0..self.repetitions).map(|_| repetition()).collect()
     }
 

@@ -1,7 +1,5 @@
 //! What an answer must look like: a grammar or a JSON schema, from the command line or a file.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +8,7 @@ use clap::Args;
 use frank_api::AnswerFormat;
 use frank_engine::Constraint;
 use frank_grammar::{GrammarError, Vocabulary};
+use frank_os::read_small_file;
 use frank_server::constraint;
 use frank_tokenizer::Tokenizer;
 use serde_json::Value;
@@ -99,12 +98,6 @@ impl Form {
 
 fn read(path: &Path) -> anyhow::Result<String> {
     let fact = || Failure::usage(format!("cannot read {}", path.display()));
-    let mut text = String::new();
-    let file = File::open(path).with_context(fact)?;
-    file.take(FORM_BYTES_MAX + 1).read_to_string(&mut text).with_context(fact)?;
-    if text.len() as u64 > FORM_BYTES_MAX {
-        let cause = format!("it is longer than the {FORM_BYTES_MAX} bytes that are taken");
-        return Err(anyhow::Error::msg(cause).context(fact()));
-    }
-    Ok(text)
+    let bytes = read_small_file(path, FORM_BYTES_MAX).with_context(fact)?;
+    String::from_utf8(bytes).context("it is not UTF-8 text").with_context(fact)
 }

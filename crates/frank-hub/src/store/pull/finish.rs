@@ -1,0 +1,133 @@
+//! The end of a pull: contents that cannot be right are refused, files get their names, the lock file is written. Never
+//! fetches a byte.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+use super::Job;
+use super::examine::{Task, What};
+use super::failure::{PullError, PullFailure};
+use super::report::{Done, Note, Step};
+use crate::fetch::FetchError;
+use crate::listing::{JoinError, may_join};
+use crate::store::PARTIAL_DIR;
+use crate::store::durable::{file_metadata, sync_folder};
+use crate::store::payload_lock::{LockedFile, PayloadLock};
+use crate::store::trash::{self, Way};
+use crate::store::wanted::partial_path;
+use crate::transfer;
+
+impl Job<'_> {
+    /// Gives every file that waits its name; what stands there goes to the trash.
+    pub(super) fn finalize(&self, tasks: &[Task]) -> Result<(), PullError> {
+        let mut files = 0;
+        for (file, task) in self.wanted.file.iter().zip(tasks).filter(|(_, task)| !task.is_held()) {
+            let total = file.verified.map(|verified| verified.bytes);
+            let told = self.reporter.progress(Step::Finalize, &file.name, 0, total);
+            let placed = told.and_then(|()| self.place(&file.name, task.replaces));
+            placed.map_err(PullError::of(Step::Finalize, &file.name))?;
+            files += 1;
+        }
+        if files > 0 {
+            sync_folder(&self.folder)
+                .map_err(FetchError::io("sync", &self.folder))
+                .map_err(|error| PullError::at(Step::Finalize)(error.into()))?;
+            self.reporter.done(Done::Finalize { files });
+        }
+        Ok(())
+    }
+
+    fn place(&self, name: &str, replaces: Option<&str>) -> Result<(), FetchError> {
+        let (partial, path) = (partial_path(&self.folder, name), self.path(name));
+        let there = file_metadata(&path).map_err(FetchError::io("read", &path))?;
+        if let Some(reason) = replaces.filter(|_| there.is_some()) {
+            let trash = self.store.trash_folder();
+            // Linked, so that there is a file at every moment.
+            let trashed = trash::discard(&path, &trash, reason, Way::Link, SystemTime::now());
+            let trashed = trashed.map_err(FetchError::io("move to the trash", &path))?;
+            let (file, id, reason) = (name.to_owned(), trashed.id, reason.to_owned());
+            self.reporter.note(Note::Trashed { file, id, reason });
+        }
+        fs::rename(&partial, &path).map_err(FetchError::io("give its name to", &partial))?;
+        transfer::discard(&partial).map_err(FetchError::io("remove the range map of", &partial))
+    }
+
+    /// Writes the lock file, unless it says all that already, and removes what the pull needed.
+    pub(super) fn seal(&self, tasks: &[Task]) -> Result<PayloadLock, FetchError> {
+        let lock = self.new_lock(tasks);
+        if self.lock.as_ref() != Some(&lock) {
+            lock.write(&self.folder)
+                .map_err(FetchError::io("write the lock file in", &self.folder))?;
+            self.reporter.done(Done::Lock);
+        }
+        let partial = self.folder.join(PARTIAL_DIR);
+        match fs::remove_dir_all(&partial) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(FetchError::io("remove", &partial)(error))
+            }
+            _ => Ok(lock),
+        }
+    }
+
+    fn new_lock(&self, tasks: &[Task]) -> PayloadLock {
+        let mut lock = PayloadLock {
+            source: self.wanted.source.clone(),
+            revision: self.wanted.revision.clone(),
+            file: Vec::with_capacity(tasks.len()),
+        };
+        for (file, task) in self.wanted.file.iter().zip(tasks) {
+            let locked = match (&task.what, file.verified) {
+                (What::Held(locked), _) => {
+                    // A file that is not what the source has now is of the revision before.
+                    if let (Some(false), Some(old)) = (locked.is_of(&file.segment), &self.lock) {
+                        lock.revision.clone_from(&old.revision);
+                    }
+                    Some(locked.clone())
+                }
+                (_, verified) => verified.map(|verified| file.locked(verified)),
+            };
+            lock.file.extend(locked);
+        }
+        // Files that are not part of what was wanted this time stay what they are, and so do the words that find them.
+        let Some(old) = &self.lock else { return lock };
+        let others = old.file.iter().filter(|old| self.wanted.file(&old.name).is_none());
+        let others: Vec<LockedFile> = others.cloned().collect();
+        if !others.is_empty() {
+            lock.source.clone_from(&old.source);
+        }
+        lock.file.extend(others);
+        lock
+    }
+
+    /// Refuses fragments that are none, and what nobody vouches for and is no model. `sizes` are those of the fragments.
+    pub(super) fn check_content(
+        &self,
+        index: usize,
+        partial: &Path,
+        sizes: &[u64],
+    ) -> Result<(), PullError> {
+        let file = &self.wanted.file[index];
+        let refused = |failure: PullFailure| {
+            // It is whole and wrong: kept, it would be refused again at once.
+            transfer::discard(partial).ok();
+            PullError::of(Step::Verify, &file.name)(failure)
+        };
+        if file.is_joined() {
+            let joined = File::open(partial).map_err(JoinError::from);
+            let checked = joined.and_then(|mut joined| may_join(&mut joined, sizes));
+            checked.map_err(|error| refused(error.into()))?;
+        }
+        let is_vouched = file.segment.iter().all(|segment| segment.digest().is_some());
+        if !is_vouched && file.name.to_ascii_lowercase().ends_with(".gguf") {
+            let mut magic = [0; 4];
+            let read = File::open(partial).and_then(|file| file.read_exact_at(&mut magic, 0));
+            if read.is_err() || &magic != b"GGUF" {
+                return Err(refused(PullFailure::NotGguf));
+            }
+        }
+        Ok(())
+    }
+}

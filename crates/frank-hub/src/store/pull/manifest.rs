@@ -1,0 +1,102 @@
+//! `frank.lock` against the source: what was pinned has to be what the source says. Never against the bytes here, which
+//! may well be right while the pins are wrong.
+
+use std::fmt;
+
+use super::failure::PullFailure;
+use super::{Job, PullOptions};
+use crate::frank_lock::{PinnedFile, PinnedPayload};
+use crate::listing::{Chosen, Listing};
+use crate::reference::{HubReference, Reference};
+use crate::store::payload_lock::{LockedFile, SourceFile};
+
+/// One thing that `frank.lock` and the source disagree about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManifestMismatch {
+    /// The file.
+    pub file: String,
+    /// What it is: `bytes`, `sha256`, `git_sha1` or `file`.
+    pub what: &'static str,
+    /// What `frank.lock` says.
+    pub pinned: String,
+    /// What the source says.
+    pub source: String,
+}
+
+impl fmt::Display for ManifestMismatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ManifestMismatch { file, what, pinned, source } = self;
+        write!(out, "{what} of {file}: {pinned} in frank.lock, {source} at the source")
+    }
+}
+
+/// The reference at the commit that is pinned; with `refresh` as it was asked for.
+pub(super) fn pinned(reference: &Reference, options: PullOptions<'_>) -> Reference {
+    let pins = options.pins.filter(|_| !options.refresh);
+    match (reference, pins.and_then(|pins| pins.revision.clone())) {
+        (Reference::Hub(hub), Some(commit)) => {
+            Reference::Hub(HubReference { revision: Some(commit), ..hub.clone() })
+        }
+        _ => reference.clone(),
+    }
+}
+
+/// Compares what is pinned with what the source declares.
+pub(super) fn check_listed(
+    options: PullOptions<'_>,
+    listing: &Listing,
+    chosen: &Chosen,
+) -> Result<(), PullFailure> {
+    let Some(pins) = options.pins.filter(|_| !options.refresh) else { return Ok(()) };
+    let mut mismatches = Vec::new();
+    for pin in &pins.file {
+        let file = chosen.files.iter().find(|file| file.name == pin.name);
+        let Some(file) = file else {
+            let is_listed = listing.files.iter().any(|file| file.file_name() == pin.name);
+            // One that is gone is told apart: the copy here may be the last.
+            if is_listed {
+                let (what, source) = ("file", "it is not part of this payload");
+                mismatches.push(mismatch(pin, what, "it is pinned", source));
+            }
+            continue;
+        };
+        let bytes = pin.bytes.zip(file.bytes());
+        mismatches.extend(differing(pin, "bytes", bytes));
+        if let [whole] = file.segments.as_slice() {
+            let whole = SourceFile::new(String::new(), whole.bytes, whole.digest);
+            mismatches.extend(differing(pin, "sha256", pin.sha256.zip(whole.sha256)));
+            mismatches.extend(differing(pin, "git_sha1", pin.git_sha1.zip(whole.git_sha1)));
+        }
+    }
+    if mismatches.is_empty() { Ok(()) } else { Err(mismatched(pins, mismatches)) }
+}
+
+impl Job<'_> {
+    /// Compares what is pinned with a file whose bytes are those that the source declares.
+    pub(super) fn check_pinned(&self, file: &LockedFile) -> Result<(), PullFailure> {
+        let Some(pins) = self.options.pins.filter(|_| !self.options.refresh) else { return Ok(()) };
+        let Some(pin) = pins.file(&file.name) else { return Ok(()) };
+        let bytes = differing(pin, "bytes", pin.bytes.map(|pinned| (pinned, file.bytes)));
+        let sha256 = differing(pin, "sha256", pin.sha256.map(|pinned| (pinned, file.sha256)));
+        let mismatches: Vec<ManifestMismatch> = bytes.into_iter().chain(sha256).collect();
+        if mismatches.is_empty() { Ok(()) } else { Err(mismatched(pins, mismatches)) }
+    }
+}
+
+fn differing<T: PartialEq + ToString>(
+    pin: &PinnedFile,
+    what: &'static str,
+    values: Option<(T, T)>,
+) -> Option<ManifestMismatch> {
+    let (pinned, source) = values.filter(|(pinned, source)| pinned != source)?;
+    Some(mismatch(pin, what, &pinned.to_string(), &source.to_string()))
+}
+
+fn mismatch(pin: &PinnedFile, what: &'static str, pinned: &str, source: &str) -> ManifestMismatch {
+    let (file, pinned, source) = (pin.name.clone(), pinned.to_owned(), source.to_owned());
+    ManifestMismatch { file, what, pinned, source }
+}
+
+fn mismatched(pins: &PinnedPayload, mismatches: Vec<ManifestMismatch>) -> PullFailure {
+    PullFailure::ManifestMismatch { from: pins.source.clone(), mismatches }
+}

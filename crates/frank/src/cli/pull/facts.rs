@@ -1,0 +1,197 @@
+//! What `frank pull` prints of payloads, as JSON and as lines. Never of a token.
+
+use frank_hub::frank_lock::PinnedPayload;
+use frank_hub::store::{
+    FileOutcome, LockedFile, Note, PullError, Pulled, Verdict, VerifiedFile, VerifyError,
+};
+use frank_hub::{FailureKind, Reference, Role};
+use frank_plan::Size;
+use serde::Serialize;
+
+use crate::pulling::of_store;
+use crate::report::known;
+
+/// What `frank pull --json` prints.
+#[derive(Default, Serialize)]
+pub(super) struct Answer {
+    pub(super) payloads: Vec<PayloadFacts>,
+    /// The reference at which it ended; `null` when all went well.
+    pub(super) failed: Option<FailedPull>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PayloadFacts {
+    name: String,
+    source: String,
+    revision: String,
+    path: String,
+    bytes: u64,
+    /// Bytes that came over the network in this pull; `null` where nobody counted.
+    received: Option<u64>,
+    files: Vec<FileFacts>,
+    notes: Vec<NoteFacts>,
+}
+
+#[derive(Serialize)]
+struct FileFacts {
+    name: String,
+    role: Role,
+    /// Path at the source; empty where it has none.
+    path: String,
+    bytes: u64,
+    sha256: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_sha1: Option<String>,
+    /// What was done; `null` for a file that was not asked for.
+    outcome: Option<FileOutcome>,
+}
+
+#[derive(Serialize)]
+struct NoteFacts {
+    code: &'static str,
+    text: String,
+}
+
+/// A pull that ended early.
+#[derive(Serialize)]
+pub(super) struct FailedPull {
+    reference: String,
+    step: String,
+    file: Option<String>,
+    reason: &'static str,
+    message: String,
+    hint: Option<String>,
+}
+
+impl PayloadFacts {
+    pub(super) fn of(pulled: &Pulled) -> Self {
+        let outcome = |name: &str| {
+            let file = pulled.files.iter().find(|file| file.name == name);
+            file.map(|file| file.outcome)
+        };
+        let files = pulled.lock.file.iter();
+        let received = pulled.files.iter().map(|file| file.received);
+        Self {
+            name: pulled.payload.clone(),
+            source: pulled.lock.source.clone(),
+            revision: pulled.lock.revision.clone(),
+            path: pulled.folder.display().to_string(),
+            bytes: pulled.lock.file.iter().map(|file| file.bytes).sum(),
+            received: received.sum(),
+            files: files.map(|file| FileFacts::of(file, outcome(&file.name))).collect(),
+            notes: pulled.notes.iter().map(NoteFacts::of).collect(),
+        }
+    }
+
+    /// One line for people.
+    pub(super) fn line(&self) -> String {
+        let received = match self.received {
+            Some(bytes) => format!("{} received", Size(bytes)),
+            None => "fetched".to_owned(),
+        };
+        let Self { name, path, bytes, files, .. } = self;
+        let n = files.len();
+        let files = if n == 1 { "1 file".to_owned() } else { format!("{n} files") };
+        format!("{name}: {files}, {}, {received}, in {path}\n", Size(*bytes))
+    }
+}
+
+impl FileFacts {
+    fn of(file: &LockedFile, outcome: Option<FileOutcome>) -> Self {
+        Self {
+            name: file.name.clone(),
+            role: file.role,
+            path: file.path.clone(),
+            bytes: file.bytes,
+            sha256: file.sha256.to_string(),
+            git_sha1: file.git_sha1.map(|sha1| sha1.to_string()),
+            outcome,
+        }
+    }
+}
+
+impl NoteFacts {
+    fn of(note: &Note) -> Self {
+        Self { code: note.code(), text: note.to_string() }
+    }
+}
+
+impl FailedPull {
+    pub(super) fn of(reference: &Reference, error: &PullError) -> Self {
+        Self {
+            reference: reference.to_string(),
+            step: error.step.to_string(),
+            file: error.file.clone(),
+            reason: error.reason(),
+            message: error.failure.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+/// What `--verify-only` found of one payload.
+#[derive(Serialize)]
+pub(super) struct VerifiedPayload {
+    name: String,
+    files: Vec<VerifiedFile>,
+    /// What `frank.lock` says otherwise of files that are as their source had them.
+    manifest_mismatch: Vec<String>,
+}
+
+impl VerifiedPayload {
+    pub(super) fn new(
+        name: String,
+        files: Vec<VerifiedFile>,
+        pins: Option<&PinnedPayload>,
+    ) -> Self {
+        let mismatch = |file: &VerifiedFile| {
+            let pin = pins?.file(&file.name)?;
+            if let Some(bytes) = pin.bytes.filter(|&bytes| bytes != file.bytes) {
+                return Some(format!(
+                    "{}: {bytes} bytes in frank.lock, {} here",
+                    file.name, file.bytes
+                ));
+            }
+            let sha256 = pin.sha256.filter(|&sha256| sha256 != file.sha256)?;
+            Some(format!("{}: sha256 {sha256} in frank.lock, {} here", file.name, file.sha256))
+        };
+        let manifest_mismatch = files.iter().filter_map(mismatch).collect();
+        Self { name, files, manifest_mismatch }
+    }
+
+    /// One line for each file.
+    pub(super) fn text(&self) -> String {
+        let line = |file: &VerifiedFile| format!("{}: {} {}\n", self.name, file.name, told(file));
+        self.files.iter().map(line).collect()
+    }
+
+    /// The first thing that is wrong.
+    pub(super) fn fault(&self) -> Option<String> {
+        let wrong = self.files.iter().find(|file| file.verdict != Verdict::Verified);
+        let wrong = wrong.map(|file| format!("{}: {} {}", self.name, file.name, told(file)));
+        wrong.or_else(|| {
+            let mismatch = self.manifest_mismatch.first()?;
+            Some(format!("manifest_mismatch: {mismatch}; the file is good"))
+        })
+    }
+}
+
+fn told(file: &VerifiedFile) -> String {
+    match file.verdict {
+        Verdict::Verified => format!("is right, {}", Size(file.bytes)),
+        Verdict::Missing => "is missing".to_owned(),
+        Verdict::Size { got } => format!("has {got} bytes, {} expected (size)", file.bytes),
+        Verdict::Sha256 { got } => format!("has sha256 {got}, {} expected", file.sha256),
+    }
+}
+
+/// A verification that could not be done, with its exit code.
+pub(super) fn of_verify(error: VerifyError) -> anyhow::Error {
+    match error {
+        VerifyError::Store(error) => of_store(error),
+        VerifyError::Fetch(error) => {
+            let kind: FailureKind = error.kind();
+            known(error, kind, None)
+        }
+    }
+}
