@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::beside::update_beside;
 use crate::digest::{Sha1, Sha256};
 use crate::listing::Role;
 use crate::reference::{Reference, ReferenceError};
-use crate::store::{LockedFile, PayloadLock, durable, source_of};
+use crate::store::{LockedFile, PayloadLock, source_of};
 
 /// Name of the file in a project's folder.
 pub const FRANK_LOCK: &str = "frank.lock";
@@ -120,21 +121,24 @@ impl FrankLock {
         Ok(Some(lock))
     }
 
-    /// Writes it to `path` in one step.
+    /// Takes over what was pulled into the file at `path`, beside what others wrote there since it was read, and returns
+    /// what it says now. A link stays one.
     /// # Errors
-    /// [`FrankLockError::Io`].
-    pub fn write(&self, path: &Path) -> Result<(), FrankLockError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let text = toml::to_string(self).map_err(io::Error::other);
-        let written = text.and_then(|text| {
-            durable::write(folder.unwrap_or(Path::new(".")), &name, &format!("{HEADER}{text}"))
+    /// [`FrankLockError::Io`]; the file is as it was then.
+    pub fn add(path: &Path, pulled: &PayloadLock) -> Result<FrankLock, FrankLockError> {
+        let mut lock = FrankLock::default();
+        let written = update_beside(path, |old| {
+            if let Some(old) = old {
+                lock = toml::from_str(old)
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+            }
+            lock.set(pulled);
+            let text = toml::to_string(&lock).map_err(io::Error::other)?;
+            Ok(format!("{HEADER}{text}"))
         });
-        written.map_err(|source| FrankLockError::Io {
-            doing: "write",
-            path: path.to_owned(),
-            source,
-        })
+        let io = |source| FrankLockError::Io { doing: "write", path: path.to_owned(), source };
+        written.map_err(io)?;
+        Ok(lock)
     }
 
     /// What it says of the payload that `reference` names.
@@ -221,7 +225,10 @@ mod tests {
         lock.set(&pulled("hf:org/two", 4));
         lock.set(&pulled("hf:org/one:q4_k_m", 5));
         assert_eq!(lock.payload.len(), 2);
-        lock.write(&path).unwrap();
+        // Two who had read it before either wrote.
+        FrankLock::add(&path, &pulled("hf:org/one:q4_k_m", 5)).unwrap();
+        let added = FrankLock::add(&path, &pulled("hf:org/two", 4)).unwrap();
+        assert_eq!(added, lock);
         assert_eq!(FrankLock::read(&path).unwrap(), Some(lock.clone()));
         let pins = lock.pins(&"hf:ORG/one:Q4_K_M".parse().unwrap()).unwrap();
         assert_eq!(pins.file("m.gguf").unwrap().bytes, Some(5));

@@ -193,7 +193,8 @@ pub(crate) fn is_stored_name(name: &str) -> bool {
     is_component(name)
         && !name.starts_with('.')
         && !name.contains(['/', '*'])
-        && name != crate::store::LOCK_FILE
+        && !crate::store::RESERVED_NAMES.contains(&name)
+        && !crate::transfer::is_map_name(name)
         && name.len() <= FILE_NAME_BYTES_MAX
 }
 

@@ -37,7 +37,6 @@ use crate::reference::Reference;
 pub use error::StoreError;
 pub(crate) use held::source_of;
 pub use held::{FileState, Payload, PayloadFile, PayloadState};
-pub(crate) use payload_lock::LOCK_FILE;
 pub use payload_lock::{LockedFile, PayloadLock, SourceFile};
 pub use pull::{
     Done, FileOutcome, ManifestMismatch, Note, PullError, PullEvent, PullFailure, PullOptions,
@@ -47,6 +46,8 @@ pub use trash::Trashed;
 pub use uses::Use;
 pub use verify::{Verdict, VerifiedFile, VerifyError};
 
+/// Names in a payload's folder that none of its files may have.
+pub(crate) const RESERVED_NAMES: [&str; 2] = [payload_lock::LOCK_FILE, uses::USED_BY_DIR];
 /// Folder inside a payload's folder where bytes wait that are not verified yet.
 const PARTIAL_DIR: &str = ".partial";
 /// How often another process's lock is tried.

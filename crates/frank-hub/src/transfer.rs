@@ -23,6 +23,7 @@ use crate::fetch::Progress;
 use crate::http::{Client, HttpError};
 
 pub use error::TransferError;
+pub(crate) use range_map::is_map_name;
 use range_map::{Saved, map_path};
 use run::{Outcome, Run};
 

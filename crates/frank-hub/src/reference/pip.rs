@@ -203,6 +203,8 @@ mod tests {
             "pip:a==1#d/*.gguf",
             "pip:a==1#d/.hidden",
             "pip:a==1#d/payload.lock",
+            "pip:a==1#d/used-by",
+            "pip:a==1#d/x.gguf.ranges",
             "pip:a==1#x.gguf;name=a/b",
             "pip:a==1#x.gguf;name=",
             "pip:a==1#x.gguf;name=*",

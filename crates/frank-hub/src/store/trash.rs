@@ -1,6 +1,6 @@
 //! The trash: what is no longer wanted waits in a folder of the day, with a note of what it was. Never deletes anything.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -52,6 +52,9 @@ pub(super) fn discard(
     let date = date(now);
     let folder = trash.join(&date);
     fs::create_dir_all(&folder)?;
+    // Payloads share the trash: nobody else takes the name that is free now.
+    let lock = File::open(&folder)?;
+    lock.lock()?;
     let base = from.file_name().unwrap_or_default().to_string_lossy();
     let mut name = base.to_string();
     let mut n = 1;
@@ -69,6 +72,7 @@ pub(super) fn discard(
         Way::Link if fs::hard_link(from, &target).is_ok() => {}
         _ => fs::rename(from, &target)?,
     }
+    drop(lock);
     durable::sync_folder(&folder)?;
     let (id, from) = (format!("{date}/{name}"), Some(note.from));
     Ok(Trashed { id, path: target, from, reason: note.reason, bytes })

@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::durable;
 
 /// Name of the folder inside a payload's folder.
-const USED_BY_DIR: &str = "used-by";
+pub(super) const USED_BY_DIR: &str = "used-by";
 
 /// One generation of an endpoint that needs a payload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]

@@ -28,6 +28,11 @@ pub(super) fn map_path(partial: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
+/// Whether a file of this name would be taken for the map of another.
+pub(crate) fn is_map_name(name: &str) -> bool {
+    name.ends_with(".ranges") || name.ends_with(".ranges.new")
+}
+
 /// How much of a range is there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Filled {
@@ -75,6 +80,27 @@ impl Saved {
         let validators = vec![Validator::default(); segments.len()];
         let filled = vec![Filled::default(); layout.n_ranges()];
         Some(Saved { segments, layout, validators, filled, verified: None })
+    }
+
+    /// Whether what is there is of these segments too, which then are its own. A file with the same digest is the same at
+    /// another URL, as after a new commit of its repository; what the old one called its state means nothing there.
+    pub(super) fn take_up(&mut self, wanted: &[SavedSegment]) -> bool {
+        let is_same = |(old, new): (&SavedSegment, &SavedSegment)| {
+            (old.bytes, old.digest) == (new.bytes, new.digest)
+                && (new.digest.is_some() || old.url == new.url)
+        };
+        if self.segments.len() != wanted.len() || !self.segments.iter().zip(wanted).all(is_same) {
+            return false;
+        }
+        for ((old, new), validator) in
+            self.segments.iter_mut().zip(wanted).zip(&mut self.validators)
+        {
+            if old.url != new.url {
+                old.url.clone_from(&new.url);
+                *validator = Validator::default();
+            }
+        }
+        true
     }
 
     /// Reads a map. `None` where there is none, or one whose head is of no use.

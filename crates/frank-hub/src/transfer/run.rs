@@ -60,11 +60,11 @@ impl<'a> Run<'a> {
         let held = held(partial, &wanted, watch).map_err(io("read the range map of"))?;
         let (saved, held_bytes) = match held {
             Some((saved, metadata)) => (saved, metadata.blocks().saturating_mul(512)),
-            None => (fresh(wanted, sizes)?, 0),
+            None => {
+                discard(partial).map_err(io("remove"))?;
+                (fresh(wanted, sizes)?, 0)
+            }
         };
-        if held_bytes == 0 {
-            discard(partial).map_err(io("remove"))?;
-        }
         check_room(partial, saved.total().saturating_sub(held_bytes))?;
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(partial);
@@ -286,9 +286,9 @@ fn held(
     wanted: &[SavedSegment],
     watch: Watch<'_>,
 ) -> std::io::Result<Option<(Saved, Metadata)>> {
-    let Some(saved) = Saved::read(&map_path(partial))? else { return Ok(None) };
+    let Some(mut saved) = Saved::read(&map_path(partial))? else { return Ok(None) };
     let Ok(metadata) = partial.metadata() else { return Ok(None) };
-    if saved.segments != wanted {
+    if !saved.take_up(wanted) {
         let url = wanted.first().map(|segment| segment.url.clone()).unwrap_or_default();
         (watch.notice)(&Notice::Changed { url });
         return Ok(None);

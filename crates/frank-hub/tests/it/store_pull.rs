@@ -229,6 +229,21 @@ fn a_file_that_another_payload_has_is_linked_and_not_fetched() {
 }
 
 #[test]
+fn rot_in_a_file_that_two_payloads_share_is_mended_with_bytes_of_the_source() {
+    let scene = Scene::new(vec![
+        tiny(REPO),
+        Repository::new("org/other-GGUF").lfs("other-Q8_0.gguf", gguf(9)).lfs(PROJECTOR, gguf(2)),
+    ]);
+    let first = scene.pull(TINY).unwrap();
+    scene.pull("hf:org/other-GGUF:Q8_0").unwrap();
+    rot(&first.folder.join(PROJECTOR));
+    let verdicts = scene.store().verify(&first.payload, &|_, _| ()).unwrap();
+    assert!(verdicts.iter().any(|file| file.verdict.reason() == "sha256"));
+    scene.pull(TINY).unwrap();
+    assert_eq!(fs::read(first.folder.join(PROJECTOR)).unwrap(), gguf(2));
+}
+
+#[test]
 fn a_file_of_this_machine_is_copied_into_the_store() {
     let scene = Scene::tiny();
     let path = scene.path("local-Q8_0.gguf");

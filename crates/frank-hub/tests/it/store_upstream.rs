@@ -151,6 +151,18 @@ fn a_wrong_value_in_the_pins_is_a_fault_of_the_pins_and_the_good_file_stays() {
 }
 
 #[test]
+fn a_pinned_file_that_is_neither_at_the_source_nor_here_is_an_error_and_stays_pinned() {
+    let scene = Scene::tiny();
+    let mut pins = pins(&scene.pull(TINY).unwrap());
+    let before = scene.files();
+    pins.file[1].name = "mmproj-lost-F16.gguf".to_owned();
+    let error = pull_pinned(&scene, &pins).unwrap_err();
+    assert_eq!((error.reason(), error.kind()), ("upstream_gone", FailureKind::Failed), "{error}");
+    assert!(error.to_string().contains("mmproj-lost-F16.gguf"), "{error}");
+    assert_eq!(scene.files(), before);
+}
+
+#[test]
 fn a_wrong_pin_is_refused_before_a_byte_comes() {
     let scene = Scene::tiny();
     let mut wrong = pins(&scene.pull(TINY).unwrap());

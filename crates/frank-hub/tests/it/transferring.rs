@@ -150,6 +150,18 @@ fn an_interrupted_transfer_goes_on_with_the_bytes_it_lacks() {
 }
 
 #[test]
+fn a_file_that_stayed_the_same_at_another_revision_is_gone_on_with() {
+    let content = Content::seeded(3, 12 * MIB);
+    let scene = Scene::new(Repository::new("org/repo").lfs("m.gguf", content.clone()).tagged("v2"));
+    let segment = scene.segment("m.gguf", content.len(), &content.sha256());
+    scene.bring_ranges(5, std::slice::from_ref(&segment));
+    let url = segment.url.as_str().replace("/main/", "/v2/").parse().unwrap();
+    let brought = scene.bring(&[Segment { url, ..segment }]);
+    assert_eq!(brought.unwrap().received, content.len() - 5 * MIB);
+    assert!(scene.holds(&content) && !scene.noticed("changed at its source"));
+}
+
+#[test]
 fn records_that_a_crash_tore_off_the_range_map_cost_their_ranges_only() {
     let content = Content::seeded(4, 12 * MIB);
     let (scene, segment) = Scene::with_file(&content);

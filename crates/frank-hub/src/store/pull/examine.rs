@@ -79,6 +79,13 @@ impl Job<'_> {
                 lost.push(locked.name.clone());
             }
         }
+        let pins = self.options.pins.filter(|_| !self.options.refresh);
+        let is_known = |name: &str| {
+            self.wanted.file(name).is_some()
+                || self.lock.as_ref().is_some_and(|lock| lock.file(name).is_some())
+        };
+        let pinned = pins.into_iter().flat_map(|pins| &pins.file).map(|pin| &pin.name);
+        lost.extend(pinned.filter(|name| !is_known(name)).cloned());
         if lost.is_empty() { Ok(()) } else { Err(PullFailure::UpstreamGone { files: lost }) }
     }
 
@@ -137,7 +144,9 @@ impl Job<'_> {
         if file.is_verified_at(&partial).map_err(FetchError::io("read", &partial))? {
             return Ok(Task { what: What::Waiting, replaces });
         }
-        Ok(Task { what: self.twin(file)?, replaces })
+        // Another payload may hold the very bytes that are damaged, through a link.
+        let what = if replaces == Some(DAMAGED) { What::Fetch } else { self.twin(file)? };
+        Ok(Task { what, replaces })
     }
 
     /// What stands at the name of a file, and whether it may stay there.

@@ -57,6 +57,16 @@ impl Job<'_> {
                 let (bytes, sha256, modified_ns) =
                     (locked.bytes, locked.sha256, locked.modified_ns);
                 file.verified = Some(Verified { bytes, sha256, modified_ns });
+                let is_right = file.is_verified_at(&partial);
+                let is_right = is_right.map_err(FetchError::io("read", &partial));
+                if !is_right.map_err(PullError::of(Step::Held, &file.name))? {
+                    // The other payload was refreshed meanwhile.
+                    file.verified = None;
+                    let discarded = transfer::discard(&partial);
+                    let discarded = discarded.map_err(FetchError::io("remove", &partial));
+                    discarded.map_err(PullError::of(Step::Held, &file.name))?;
+                    continue;
+                }
                 let (file, payload) = (file.name.clone(), payload.clone());
                 self.reporter.note(Note::Linked { file, payload });
             }

@@ -37,12 +37,12 @@ impl LockPlace {
     /// Takes over what was pulled.
     pub(super) fn set(&mut self, pulled: &PayloadLock) -> anyhow::Result<()> {
         let Some(path) = &self.path else { return Ok(()) };
-        let before = self.lock.clone();
-        self.lock.set(pulled);
-        if self.lock == before {
-            return Ok(());
+        let mut after = self.lock.clone();
+        after.set(pulled);
+        if after != self.lock {
+            self.lock = FrankLock::add(path, pulled).map_err(of_lock)?;
         }
-        self.lock.write(path).map_err(of_lock)
+        Ok(())
     }
 }
 
