@@ -39,7 +39,7 @@ pub use meminfo::{HostMemory, host_memory};
 pub use memory::{AnonBuffer, HUGE_PAGE_BYTES, PAGE_BYTES};
 pub use nameless_file::NamelessFile;
 pub use populate::populate;
-pub use process::{ProcessMemory, ignores_hangup, process_memory};
+pub use process::{ProcessMemory, ignores_hangup, process_memory, program_bytes};
 pub use read_queue::{Finished, IoBackend, QueueOptions, ReadQueue};
 pub use scratch_file::{DIRECT_ALIGNMENT, ScratchFile};
 pub use small_file::{SmallFileError, read_small_file};

@@ -11,9 +11,6 @@ use crate::cargo::{PROFILE, cargo, execute, has_nextest, target_dir};
 /// Takes all SIMD code out of `frank-kernels`.
 const FLAG: &str = "--cfg frank_scalar";
 
-/// What other projects wrote is not tested here, and compiling it well would take most of the time.
-const QUICK: [&str; 2] = ["--config", "profile.ci.package.\"*\".opt-level=0"];
-
 const PACKAGES: [&str; 4] = ["--package", "frank-kernels", "--package", "frank-models"];
 
 /// Parts of the names of tests that are left out, which take minutes in scalar code: those of real models, and those that
@@ -30,7 +27,7 @@ pub(super) fn run(root: &Path) -> Result<()> {
         &["test", "--profile", PROFILE, "--lib", "--tests"]
     };
     let mut command = cargo(root, runner)?;
-    command.args(QUICK).args(PACKAGES);
+    command.args(PACKAGES);
     if with_nextest {
         let tests = LEFT_OUT.map(|name| format!("not test({name})")).join(" and ");
         command.args(["--filterset", &tests]);
