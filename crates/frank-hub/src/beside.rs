@@ -138,7 +138,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// Whether a test asks for a full disk, with `no-space` in `FRANK_FAULTS`. Never in a release build.
-fn is_full() -> bool {
+pub(crate) fn is_full() -> bool {
     let faults = || std::env::var("FRANK_FAULTS").unwrap_or_default();
     cfg!(debug_assertions) && faults().split(',').any(|fault| fault.trim() == "no-space")
 }

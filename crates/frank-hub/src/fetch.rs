@@ -89,7 +89,7 @@ pub enum FetchError {
         /// Bytes that are free.
         free: u64,
     },
-    /// The operating system does not say how large the drive is.
+    /// The operating system does not say how large the drive is, or a file is none, or is not what it was.
     #[error(transparent)]
     Os(#[from] OsError),
     /// A file could not be read, written or renamed.
@@ -153,7 +153,10 @@ impl FetchError {
             | FetchError::NotOneFile { .. }
             | FetchError::Contradiction { .. }
             | FetchError::NameTaken { .. } => FailureKind::Input,
-            FetchError::Size { .. } | FetchError::Sha256 { .. } => FailureKind::Verification,
+            FetchError::Os(OsError::NotAFile { .. }) => FailureKind::Input,
+            FetchError::Size { .. }
+            | FetchError::Sha256 { .. }
+            | FetchError::Os(OsError::Changed { .. }) => FailureKind::Verification,
             FetchError::Interrupted => FailureKind::Interrupted,
             FetchError::NoDataHome
             | FetchError::DiskFull { .. }
@@ -172,6 +175,8 @@ impl FetchError {
             FetchError::NameTaken { .. } => "name_taken",
             FetchError::NoDataHome => "no_data_home",
             FetchError::DiskFull { .. } => "disk_full",
+            FetchError::Os(OsError::NotAFile { .. }) => "not_a_file",
+            FetchError::Os(OsError::Changed { .. }) => "changed",
             FetchError::Os(_) | FetchError::Io { .. } => "io",
             FetchError::Pip(_) if self.is_gone() => "not_found",
             FetchError::Pip(_) => "pip",

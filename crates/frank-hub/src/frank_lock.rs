@@ -1,15 +1,20 @@
 //! `frank.lock`: which bytes a project runs, written by pulls and kept with the project. Never says where they lie.
 
+mod edited;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::beside::update_beside;
+use crate::beside::{read_beside, update_beside};
 use crate::digest::{Sha1, Sha256};
+use crate::fetch::FailureKind;
 use crate::listing::Role;
 use crate::reference::{Reference, ReferenceError};
-use crate::store::{LockedFile, PayloadLock, source_of};
+use crate::store::{LockedFile, Payload, Pulled, same_words, source_of};
+
+use self::edited::edited;
 
 /// Name of the file in a project's folder.
 pub const FRANK_LOCK: &str = "frank.lock";
@@ -96,18 +101,36 @@ pub enum FrankLockError {
     },
 }
 
+impl FrankLockError {
+    /// The kind of this failure.
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            FrankLockError::Io { .. } => FailureKind::Failed,
+            FrankLockError::Malformed { .. } | FrankLockError::Source { .. } => FailureKind::Input,
+        }
+    }
+
+    /// A word for programs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            FrankLockError::Io { .. } => "io",
+            FrankLockError::Malformed { .. } | FrankLockError::Source { .. } => "frank_lock",
+        }
+    }
+}
+
 impl FrankLock {
     /// Reads the file at `path`; `None` where there is none.
     /// # Errors
     /// [`FrankLockError`] with the line where it is at fault.
     pub fn read(path: &Path) -> Result<Option<FrankLock>, FrankLockError> {
-        let text = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => {
-                return Err(FrankLockError::Io { doing: "read", path: path.to_owned(), source });
-            }
-        };
+        let text = read_beside(path);
+        let text = text.map_err(|source| FrankLockError::Io {
+            doing: "read",
+            path: path.to_owned(),
+            source,
+        })?;
+        let Some(text) = text else { return Ok(None) };
         let lock: FrankLock = toml::from_str(&text).map_err(|source| {
             FrankLockError::Malformed { path: path.to_owned(), source: Box::new(source) }
         })?;
@@ -121,47 +144,98 @@ impl FrankLock {
         Ok(Some(lock))
     }
 
-    /// Takes over what was pulled into the file at `path`, beside what others wrote there since it was read, and returns
-    /// what it says now. A link stays one.
+    /// Takes over `pinned` into the file at `path`, in the place of what stands there from the source `replaces`, beside what
+    /// others wrote there since it was read, and returns what it says now. Comments and a link stay.
     /// # Errors
     /// [`FrankLockError::Io`]; the file is as it was then.
-    pub fn add(path: &Path, pulled: &PayloadLock) -> Result<FrankLock, FrankLockError> {
+    pub fn add(
+        path: &Path,
+        pinned: &PinnedPayload,
+        replaces: &str,
+    ) -> Result<FrankLock, FrankLockError> {
         let mut lock = FrankLock::default();
         let written = update_beside(path, |old| {
             if let Some(old) = old {
                 lock = toml::from_str(old)
                     .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
             }
-            lock.set(pulled);
-            let text = toml::to_string(&lock).map_err(io::Error::other)?;
-            Ok(format!("{HEADER}{text}"))
+            let before = lock.payload.len();
+            let index = lock.set(pinned.clone(), replaces);
+            let fresh = toml::to_string(&lock).map_err(io::Error::other)?;
+            let kept = match old {
+                // Nothing but comments, or nothing at all.
+                Some(old) if before == 0 => Some(format!("{old}\n{fresh}")),
+                Some(old) => {
+                    edited(old, Some(index).filter(|&index| index < before), &lock.payload[index])
+                }
+                None => None,
+            };
+            let says_all =
+                |text: &String| toml::from_str(text).is_ok_and(|it: FrankLock| it == lock);
+            Ok(kept.filter(says_all).unwrap_or_else(|| format!("{HEADER}{fresh}")))
         });
         let io = |source| FrankLockError::Io { doing: "write", path: path.to_owned(), source };
         written.map_err(io)?;
         Ok(lock)
     }
 
-    /// What it says of the payload that `reference` names.
+    /// What it says of what `reference` is pulled as.
     pub fn pins(&self, reference: &Reference) -> Option<&PinnedPayload> {
-        let source = source_of(reference);
-        self.payload.iter().find(|pinned| pinned.is_from(&source))
+        self.entry(&source_of(reference))
     }
 
-    /// Takes over what was pulled, in the place of what it said of that payload before.
-    pub fn set(&mut self, pulled: &PayloadLock) {
-        let pinned = PinnedPayload::of(pulled);
-        match self.payload.iter_mut().find(|old| old.is_from(&pinned.source)) {
-            Some(old) => *old = pinned,
-            None => self.payload.push(pinned),
-        }
+    /// What it says of this very payload, whichever of the words was used that lead to it.
+    pub fn pins_of(&self, payload: &Payload) -> Option<&PinnedPayload> {
+        let is_of = |pinned: &&PinnedPayload| {
+            let is_here = |pin: &PinnedFile| payload.files.iter().any(|file| file.name == pin.name);
+            pinned.file.is_empty() || pinned.file.iter().any(is_here)
+        };
+        let words = payload.source.iter().chain(&payload.also);
+        words.filter_map(|words| self.entry(words)).find(is_of)
+    }
+
+    fn entry(&self, source: &str) -> Option<&PinnedPayload> {
+        self.payload.iter().find(|pinned| pinned.is_from(source))
+    }
+
+    /// Takes over `pinned` in the place of what it said of that source before, or else of the source `replaces`, and returns
+    /// which payload that is. Files keep their order.
+    pub fn set(&mut self, pinned: PinnedPayload, replaces: &str) -> usize {
+        let place = |source: &str| self.payload.iter().position(|old| old.is_from(source));
+        let Some(index) = place(&pinned.source).or_else(|| place(replaces)) else {
+            self.payload.push(pinned);
+            return self.payload.len() - 1;
+        };
+        let old = std::mem::replace(&mut self.payload[index], pinned);
+        let before = |file: &PinnedFile| old.file.iter().position(|old| old.name == file.name);
+        self.payload[index].file.sort_by_key(|file| before(file).unwrap_or(usize::MAX));
+        index
     }
 }
 
 impl PinnedPayload {
-    fn of(lock: &PayloadLock) -> PinnedPayload {
-        let revision = Some(lock.revision.clone()).filter(|revision| !revision.is_empty());
-        let file = lock.file.iter().map(PinnedFile::of).collect();
-        PinnedPayload { source: lock.source.clone(), revision, file }
+    /// What a project pins of a pull: the words that lead to it, and the files that these bring.
+    pub fn of(pulled: &Pulled) -> PinnedPayload {
+        let lock = &pulled.lock;
+        let is_brought =
+            |file: &&LockedFile| pulled.files.iter().any(|brought| brought.name == file.name);
+        PinnedPayload {
+            source: pulled.words.clone(),
+            revision: Some(lock.revision.clone()).filter(|revision| !revision.is_empty()),
+            file: lock.file.iter().filter(is_brought).map(PinnedFile::of).collect(),
+        }
+    }
+
+    /// The same for who asked by a name, and had pinned the payload by other words, those of `old`, with the files that these
+    /// bring.
+    #[must_use]
+    pub fn under(mut self, old: &PinnedPayload) -> PinnedPayload {
+        if old.is_from(&self.source) {
+            return self;
+        }
+        self.source.clone_from(&old.source);
+        self.file.retain(|file| old.file.is_empty() || old.file(&file.name).is_some());
+        self
     }
 
     /// The reference that it is pulled by.
@@ -178,8 +252,7 @@ impl PinnedPayload {
 
     fn is_from(&self, source: &str) -> bool {
         let mine = self.reference().map_or_else(|_| self.source.clone(), |mine| source_of(&mine));
-        // The hub takes names in any case, and quants are found in any.
-        mine == source || (mine.starts_with("hf:") && mine.eq_ignore_ascii_case(source))
+        same_words(&mine, source)
     }
 }
 
@@ -200,34 +273,39 @@ impl PinnedFile {
 mod tests {
     use super::*;
 
+    fn pinned(source: &str, bytes: u64) -> PinnedPayload {
+        let file = PinnedFile {
+            name: "m.gguf".to_owned(),
+            role: Some(Role::Model),
+            path: Some("sub/m.gguf".to_owned()),
+            bytes: Some(bytes),
+            sha256: Some(Sha256::of(b"abc")),
+            git_sha1: None,
+        };
+        let (source, revision) = (source.to_owned(), Some("0123456".to_owned()));
+        PinnedPayload { source, revision, file: vec![file] }
+    }
+
+    /// Pins at `path`, in the place of the same source.
+    fn add(path: &Path, pinned: &PinnedPayload) -> FrankLock {
+        FrankLock::add(path, pinned, &pinned.source).unwrap()
+    }
+
     #[test]
     fn what_was_pulled_is_written_and_read_back_and_set_again() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FRANK_LOCK);
         assert_eq!(FrankLock::read(&path).unwrap(), None);
-        let pulled = |source: &str, bytes| PayloadLock {
-            source: source.to_owned(),
-            revision: "0123456".to_owned(),
-            file: vec![LockedFile {
-                name: "m.gguf".to_owned(),
-                role: Role::Model,
-                path: "sub/m.gguf".to_owned(),
-                bytes,
-                sha256: Sha256::of(b"abc"),
-                git_sha1: None,
-                modified_ns: 1,
-                damaged: false,
-                fragment: Vec::new(),
-            }],
-        };
         let mut lock = FrankLock::default();
-        lock.set(&pulled("hf:org/one:Q4_K_M", 3));
-        lock.set(&pulled("hf:org/two", 4));
-        lock.set(&pulled("hf:org/one:q4_k_m", 5));
+        for (source, bytes) in
+            [("hf:org/one:Q4_K_M", 3), ("hf:org/two", 4), ("hf:org/one:q4_k_m", 5)]
+        {
+            lock.set(pinned(source, bytes), source);
+        }
         assert_eq!(lock.payload.len(), 2);
         // Two who had read it before either wrote.
-        FrankLock::add(&path, &pulled("hf:org/one:q4_k_m", 5)).unwrap();
-        let added = FrankLock::add(&path, &pulled("hf:org/two", 4)).unwrap();
+        add(&path, &pinned("hf:org/one:q4_k_m", 5));
+        let added = add(&path, &pinned("hf:org/two", 4));
         assert_eq!(added, lock);
         assert_eq!(FrankLock::read(&path).unwrap(), Some(lock.clone()));
         let pins = lock.pins(&"hf:ORG/one:Q4_K_M".parse().unwrap()).unwrap();
@@ -236,6 +314,75 @@ mod tests {
             lock.pins(&"hf:org/one".parse().unwrap()).is_none(),
             "another pick is another payload"
         );
+    }
+
+    #[test]
+    fn comments_and_the_order_of_what_a_person_wrote_stay_when_pins_are_renewed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        let text = "# Models of the shop.
+
+[[payload]]
+# The one that customers see.
+source = \"hf:org/one\" # asked for by Ada
+revision = \"fffffff\"
+
+[[payload.file]]
+bytes = 3 # by hand
+name = \"m.gguf\"
+
+# The small one.
+[[payload]]
+source = \"hf:org/two\"
+
+# The end.
+";
+        std::fs::write(&path, text).unwrap();
+        let lock = add(&path, &pinned("hf:org/one", 5));
+        let now = std::fs::read_to_string(&path).unwrap();
+        for kept in text.lines().filter(|line| line.contains('#') && !line.contains("bytes")) {
+            assert!(now.lines().any(|line| line == kept), "{kept} is not in\n{now}");
+        }
+        assert!(now.contains("bytes = 5 # by hand\nname"), "{now}");
+        assert!(now.contains("revision = \"0123456\"\n"), "{now}");
+        assert_eq!(FrankLock::read(&path).unwrap(), Some(lock.clone()));
+        assert_eq!(lock.payload.len(), 2);
+        // What is new comes behind its like, and what was right is not written anew.
+        let mut more = pinned("hf:org/one", 5);
+        more.file.insert(0, PinnedFile { name: "mmproj.gguf".to_owned(), ..more.file[0].clone() });
+        let lock = add(&path, &more);
+        let names: Vec<&str> = lock.payload[0].file.iter().map(|file| file.name.as_str()).collect();
+        assert_eq!(names, ["m.gguf", "mmproj.gguf"]);
+        let now = std::fs::read_to_string(&path).unwrap();
+        let at = |part: &str| now.find(part).unwrap_or_else(|| panic!("{part} is not in\n{now}"));
+        assert!(
+            at("# by hand") < at("mmproj.gguf") && at("mmproj.gguf") < at("# The small one."),
+            "{now}"
+        );
+        add(&path, &pinned("hf:org/three", 6));
+        let now = std::fs::read_to_string(&path).unwrap();
+        assert!(now.contains("# The small one.") && now.contains("hf:org/three"), "{now}");
+        assert_eq!(FrankLock::read(&path).unwrap().unwrap().payload.len(), 3);
+    }
+
+    #[test]
+    fn a_lock_in_another_form_is_renewed_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        let text = "payload = [{ source = \"hf:org/one\", file = [{ name = \"m.gguf\" }] }]\n";
+        std::fs::write(&path, text).unwrap();
+        let lock = add(&path, &pinned("hf:org/one", 5));
+        assert_eq!(lock.payload, [pinned("hf:org/one", 5)]);
+        assert_eq!(FrankLock::read(&path).unwrap(), Some(lock));
+    }
+
+    #[test]
+    fn an_address_is_pinned_whatever_signs_the_request() {
+        let mut lock = FrankLock::default();
+        lock.set(pinned("https://h.example/m.gguf", 5), "");
+        let signed = "https://h.example/m.gguf?X-Amz-Signature=secret&X-Amz-Expires=9";
+        assert!(lock.pins(&signed.parse().unwrap()).is_some());
+        assert!(lock.pins(&"https://h.example/m.gguf?version=2".parse().unwrap()).is_none());
     }
 
     #[test]

@@ -2,13 +2,17 @@
 
 mod answer;
 mod connect;
+mod delay;
 mod error;
+mod link;
 mod redirect;
 mod retry;
 mod said;
 mod token;
 
 use std::future::Future;
+use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -20,6 +24,7 @@ use url::Url;
 
 pub(crate) use answer::Answer;
 use connect::Connections;
+pub use delay::Delay;
 pub use error::{HttpError, Missing, TokenUse};
 pub use redirect::is_loopback;
 pub(crate) use redirect::{HOPS_MAX, check_scheme, plain, shown};
@@ -43,6 +48,8 @@ pub struct Client {
     tokens: Tokens,
     interrupt: Option<Arc<AtomicBool>>,
     patience: Patience,
+    /// Bytes a second that the network brings at most, where that was said.
+    link_bytes: Option<u64>,
 }
 
 /// One page of a JSON answer.
@@ -64,7 +71,7 @@ impl Client {
         let runtime = runtime.map_err(|error| HttpError::Setup { said: error.to_string() })?;
         let patience = Patience::default();
         let connections = Connections::new(patience.connect)?;
-        Ok(Client { runtime, connections, tokens, interrupt, patience })
+        Ok(Client { runtime, connections, tokens, interrupt, patience, link_bytes: None })
     }
 
     /// Waits and retries as `patience` says.
@@ -75,19 +82,54 @@ impl Client {
         Ok(Client { connections, patience, ..self })
     }
 
-    /// Gets one page of JSON. What fails in passing is tried again.
+    /// Takes the network to bring so many bytes a second at most, also from this machine; otherwise what the kernel says of
+    /// its links counts.
+    #[must_use]
+    pub fn with_link_bytes(self, bytes: u64) -> Client {
+        Client { link_bytes: Some(bytes), ..self }
+    }
+
+    /// Bytes a second that the network brings from there at most; `None` where nobody knows.
+    pub(crate) fn link_bytes(&self, url: &Url) -> Option<u64> {
+        let by_kernel = || link::bytes_max(Path::new("/sys/class/net"));
+        self.link_bytes.or_else(|| if is_loopback(url) { None } else { by_kernel() })
+    }
+
+    /// Gets one page of JSON. What fails in passing is tried again; `tell` hears of that, and of an answer that is long in
+    /// coming.
     /// # Errors
     /// [`HttpError`], [`HttpError::BadBody`] when the answer is no such JSON or larger than 16 MiB.
-    pub fn json<T: DeserializeOwned>(&self, url: &Url) -> Result<Page<T>, HttpError> {
+    pub fn json<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+        tell: &dyn Fn(&Delay),
+    ) -> Result<Page<T>, HttpError> {
         self.block_on(async {
-            let mut tries = Tries::new(&self.patience);
+            let mut tries = Tries::first_contact(&self.patience);
             loop {
-                match self.json_once(url).await {
-                    Err(error) => tries.again(error, |_| {}).await?,
+                match self.watched(url, tell, self.json_once(url)).await {
+                    Err(error) => tries.again(error, tell).await?,
                     page => return page,
                 }
             }
         })
+    }
+
+    /// Waits for the answer to a request to `url`, and tells when it is long in coming.
+    pub(crate) async fn watched<T>(
+        &self,
+        url: &Url,
+        tell: &dyn Fn(&Delay),
+        answer: impl Future<Output = T>,
+    ) -> T {
+        let (mut answer, after) = (pin!(answer), self.patience.quiet);
+        match tokio::time::timeout(after, &mut answer).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                tell(&Delay::Silence { host: redirect::host_and_port(url), after });
+                answer.await
+            }
+        }
     }
 
     async fn json_once<T: DeserializeOwned>(&self, url: &Url) -> Result<Page<T>, HttpError> {

@@ -10,6 +10,7 @@ pub mod model_file;
 pub mod reference;
 mod rewrite;
 pub mod sources;
+mod stamp;
 pub mod store;
 pub mod transfer;
 

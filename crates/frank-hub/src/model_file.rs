@@ -167,6 +167,16 @@ impl ModelFile {
         ModelFile::of(path, found)
     }
 
+    /// Checks a file alone, which may be one part of several: that every tensor of its own header is there in full, and that
+    /// no other part was glued behind it.
+    /// # Errors
+    /// [`OpenError`], but never for parts that are missing.
+    pub fn check_part(path: &Path) -> Result<(), OpenError> {
+        let part = Part::open(path)?;
+        part.check_end()?;
+        part.check_data()
+    }
+
     /// Opens a model for planning: files that are sparse, or cut off behind the header, are welcome, and so are models of
     /// which parts are missing, as long as the first is there.
     /// # Errors

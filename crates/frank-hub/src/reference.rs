@@ -2,6 +2,7 @@
 
 mod hub;
 mod pip;
+mod signed;
 mod url;
 
 use std::fmt;

@@ -10,9 +10,10 @@ use std::io;
 use std::path::PathBuf;
 
 use ::url::Url;
+use frank_os::OsError;
 
 use crate::fetch::FailureKind;
-use crate::http::{Client, HttpError};
+use crate::http::{Client, Delay, HttpError};
 use crate::listing::{GluedSplit, Listing};
 use crate::reference::Reference;
 
@@ -86,7 +87,10 @@ pub enum ListError {
         /// What the system said.
         source: io::Error,
     },
-    /// A path to something else, or with a name that is no text.
+    /// A path to something else than a file.
+    #[error(transparent)]
+    Os(OsError),
+    /// A path with a name that is no text.
     #[error("{} is no file that can be stored under its name", path.display())]
     NotAFile {
         /// The path.
@@ -109,6 +113,7 @@ impl ListError {
         match self {
             ListError::Http(HttpError::Interrupted) => FailureKind::Interrupted,
             ListError::Http(HttpError::NotFound { .. })
+            | ListError::Os(OsError::NotAFile { .. })
             | ListError::NotAFile { .. }
             | ListError::Glued(_)
             | ListError::OpenEnd { .. }
@@ -117,6 +122,16 @@ impl ListError {
                 FailureKind::Input
             }
             _ => FailureKind::Failed,
+        }
+    }
+
+    /// A word for programs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ListError::Http(error) if error.lacks_token() => "no_token",
+            ListError::Http(error) => error.reason(),
+            ListError::Glued(_) => "glued",
+            _ => "listing",
         }
     }
 
@@ -132,12 +147,17 @@ impl ListError {
 /// Asks a source what it has. `endpoint` is the hub's address, as [`hub_endpoint`](crate::http::hub_endpoint) gives it.
 ///
 /// A repository of the hub has all its files. A URL or path has the file it names, with all others where that is one piece
-/// of several; a web server says neither sizes nor digests.
+/// of several; a web server says neither sizes nor digests. `tell` hears of answers that are long in coming.
 /// # Errors
 /// [`ListError`]; whatever a server says that cannot be is refused by the name of the file.
-pub fn list(reference: &Reference, endpoint: &Url, client: &Client) -> Result<Listing, ListError> {
+pub fn list(
+    reference: &Reference,
+    endpoint: &Url,
+    client: &Client,
+    tell: &dyn Fn(&Delay),
+) -> Result<Listing, ListError> {
     match reference {
-        Reference::Hub(hub) => hub::list(hub, endpoint, client),
+        Reference::Hub(hub) => hub::list(hub, endpoint, client, tell),
         Reference::Url(url) => url::list(url),
         Reference::Path(path) => file::list(path),
         Reference::Name(_) | Reference::Pip(_) => {

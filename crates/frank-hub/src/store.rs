@@ -8,10 +8,13 @@
 //! models/.locks/<payload>             who fetches it right now
 //! trash/<date>/<name>                 what was removed or replaced, with a note in .<name>.toml
 //! ```
+//!
+//! Where `models` lies on another drive through a link, so does the trash: nothing is ever copied into it.
 
 mod discard;
 pub(crate) mod durable;
 mod error;
+mod exclusion;
 mod held;
 mod package;
 mod payload_lock;
@@ -22,14 +25,15 @@ mod verify;
 mod wanted;
 
 use std::env;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread;
-use std::time::Duration;
 
+use frank_os::open_regular;
+
+use self::trash::Trash;
 use crate::digest::{CHUNK_BYTES, Hasher, Sha256, read_some};
 use crate::fetch::{Expected, FetchError, Progress, Stage, Watch};
 use crate::reference::Reference;
@@ -37,6 +41,7 @@ use crate::reference::Reference;
 pub use error::StoreError;
 pub(crate) use held::source_of;
 pub use held::{FileState, Payload, PayloadFile, PayloadState};
+pub(crate) use payload_lock::same_words;
 pub use payload_lock::{LockedFile, PayloadLock, SourceFile};
 pub use pull::{
     Done, FileOutcome, ManifestMismatch, Note, PullError, PullEvent, PullFailure, PullOptions,
@@ -44,14 +49,12 @@ pub use pull::{
 };
 pub use trash::Trashed;
 pub use uses::Use;
-pub use verify::{Verdict, VerifiedFile, VerifyError};
+pub use verify::{Verdict, Verification, VerifiedFile, VerifyError};
 
 /// Names in a payload's folder that none of its files may have.
 pub(crate) const RESERVED_NAMES: [&str; 2] = [payload_lock::LOCK_FILE, uses::USED_BY_DIR];
 /// Folder inside a payload's folder where bytes wait that are not verified yet.
 const PARTIAL_DIR: &str = ".partial";
-/// How often another process's lock is tried.
-const LOCK_POLL: Duration = Duration::from_millis(100);
 
 /// The folder of all payloads: `<name>/` holds the files under their original names and `payload.lock`.
 ///
@@ -65,7 +68,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// The store in the folder `models`, which need not exist. Its trash lies beside it in `trash`.
+    /// The store in the folder `models`, which need not exist. Its trash lies beside it in `trash`, or on the drive that
+    /// `models` leads to.
     pub fn at(models: impl Into<PathBuf>) -> Store {
         Store { models: models.into(), python: PathBuf::from("python3"), interrupt: None }
     }
@@ -117,35 +121,9 @@ impl Store {
         }
     }
 
-    /// Takes the lock of a payload; it is released when the file is dropped, and when the process ends.
-    fn lock(&self, name: &str, watch: Watch<'_>) -> Result<File, FetchError> {
-        let path = self.lock_path(name);
-        let file = self.lock_file(name).map_err(FetchError::io("create", &path))?;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) => watch.report(Stage::Wait, 0, None)?,
-                Err(TryLockError::Error(error)) => {
-                    return Err(FetchError::io("lock", &path)(error));
-                }
-            }
-            thread::sleep(LOCK_POLL);
-        }
-    }
-
-    fn lock_path(&self, name: &str) -> PathBuf {
-        self.models.join(".locks").join(name)
-    }
-
-    /// The file whose lock stands for the payload `name`.
-    fn lock_file(&self, name: &str) -> io::Result<File> {
-        let path = self.lock_path(name);
-        fs::create_dir_all(path.parent().unwrap_or(&self.models))?;
-        File::create(path)
-    }
-
-    fn trash_folder(&self) -> PathBuf {
-        self.models.with_file_name("trash")
+    /// Where what is thrown away goes.
+    fn trash_folder(&self) -> Trash {
+        Trash::of(&self.models)
     }
 }
 
@@ -168,7 +146,7 @@ fn check_path(path: &Path, expected: &Expected, watch: Watch<'_>) -> Result<Path
 
 /// Hashes the whole file.
 fn hash(path: &Path, total: u64, watch: Watch<'_>) -> Result<Sha256, FetchError> {
-    let mut file = File::open(path).map_err(FetchError::io("open", path))?;
+    let mut file = open_regular(path, OpenOptions::new().read(true))?;
     let mut hasher = Hasher::new();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {

@@ -10,6 +10,7 @@ mod repair;
 mod reply;
 mod run;
 mod saving;
+mod state;
 
 use std::fmt;
 use std::fs;
@@ -20,7 +21,7 @@ use url::Url;
 
 use crate::digest::{Digest, Sha256};
 use crate::fetch::Progress;
-use crate::http::{Client, HttpError};
+use crate::http::{Client, Delay};
 
 pub use error::TransferError;
 pub(crate) use range_map::is_map_name;
@@ -67,19 +68,19 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Tells of a request that will be sent again.
-    fn retrying(&self) -> impl FnOnce(&HttpError) {
-        move |error: &HttpError| (self.notice)(&Notice::Retrying { error: error.clone() })
+    /// Tells of an answer that is long in coming.
+    fn delayed(&self, delay: &Delay) {
+        (self.notice)(&Notice::Delayed { delay: delay.clone() });
     }
 }
 
 /// Something unusual that the transfer goes on from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// A request failed in passing, and is sent again.
-    Retrying {
-        /// How it failed.
-        error: HttpError,
+    /// An answer is long in coming.
+    Delayed {
+        /// Why.
+        delay: Delay,
     },
     /// The file at the source is not the one of which a part is here, so it is brought from its beginning.
     Changed {
@@ -91,7 +92,12 @@ pub enum Notice {
         /// The URL.
         url: String,
     },
-    /// The digest is wrong, and these bytes are not as they came: they are brought again.
+    /// No digest is declared, and the server says nothing by which another state of the file would be known.
+    Unmarked {
+        /// The URL.
+        url: String,
+    },
+    /// These bytes are not as they came any more: they are brought again.
     Repairing {
         /// Bytes of the ranges.
         bytes: u64,
@@ -106,18 +112,22 @@ pub enum Notice {
 impl fmt::Display for Notice {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Notice::Retrying { error } => write!(out, "trying again: {error}"),
+            Notice::Delayed { delay } => write!(out, "{delay}"),
             Notice::Changed { url } => {
                 write!(out, "{url}: changed at its source since it was begun; begun again")
             }
             Notice::Unranged { url } => {
                 write!(out, "{url}: the server gives no ranges; brought in one piece")
             }
-            Notice::Repairing { bytes } => {
+            Notice::Unmarked { url } => {
                 write!(
                     out,
-                    "wrong digest: {bytes} bytes are not as they came, and are brought again"
+                    "{url}: the server sends neither ETag nor Last-Modified, so a change of the file meanwhile would \
+                     not be seen"
                 )
+            }
+            Notice::Repairing { bytes } => {
+                write!(out, "{bytes} bytes are not as they came any more, and are brought again")
             }
             Notice::Comparing { bytes } => {
                 write!(out, "wrong digest: {bytes} bytes are brought again to find what differs")
@@ -149,12 +159,15 @@ pub fn bring(
             Ok(Outcome::Done(brought)) => {
                 return Ok(Brought { received, segment_bytes: sizes, ..brought });
             }
-            Ok(Outcome::Changed(url)) if restarts < RESTARTS_MAX => {
-                restarts += 1;
+            Ok(Outcome::Changed(url)) => {
+                // What came is of a file that is no more, or of two of them.
                 discard(partial).map_err(TransferError::io("remove", partial))?;
+                if restarts == RESTARTS_MAX {
+                    return Err(TransferError::Changed { url });
+                }
+                restarts += 1;
                 (watch.notice)(&Notice::Changed { url });
             }
-            Ok(Outcome::Changed(url)) => return Err(TransferError::Changed { url }),
             // The new state of the source is not the one whose digest was declared.
             Err(TransferError::Digest { url, .. }) if restarts > 0 => {
                 return Err(TransferError::Changed { url });

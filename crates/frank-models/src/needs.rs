@@ -41,6 +41,9 @@ const RUNTIME_TOKEN_BYTES: u64 = 304;
 /// Source: as [`RUNTIME_BASE_BYTES`], with Gemma 3 270M.
 const RUNTIME_SPM_TOKEN_BYTES: u64 = 276;
 
+/// A page table of x86-64 has 8 bytes for each page of 4 KiB, and the kernel keeps it beside a huge page too.
+const PAGE_TABLE_REACH: u64 = 4096 / 8;
+
 /// Bytes of logits for one token of the vocabulary.
 const LOGIT_BYTES: u64 = 4;
 
@@ -115,6 +118,7 @@ pub(crate) fn model_needs(header: &ModelHeader, input: NeedsInput<'_>) -> ModelN
         state,
         compute,
         runtime_bytes: runtime_bytes(header, shape.n_vocab),
+        page_table_reach: PAGE_TABLE_REACH,
         io_staging_bytes: STAGING_BYTES as u64,
         decode_bytes_per_token: (weights.bytes() - unread_bytes).saturating_add(used_bytes),
         prompt: prompt_work(header, arch),

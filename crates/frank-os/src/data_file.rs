@@ -1,9 +1,9 @@
 //! Files that are read at offsets, whole ranges at a time. Never writes, and never interprets a byte.
 
-use std::fs::{File, FileType, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,21 +29,10 @@ impl DataFile {
     /// (a pipe is refused at once, without waiting for a writer).
     pub fn open(path: &Path) -> Result<Self, OsError> {
         let cannot_open = |source| OsError::Open { path: path.to_owned(), source };
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)
-            .map_err(cannot_open)?;
-        let metadata = file.metadata().map_err(cannot_open)?;
-        if !metadata.is_file() {
-            return Err(OsError::NotAFile {
-                path: path.to_owned(),
-                kind: kind_name(metadata.file_type()),
-            });
-        }
-        wait_for_reads(&file);
+        let file = open_regular(path, OpenOptions::new().read(true))?;
+        let bytes = file.metadata().map_err(cannot_open)?.len();
         let state = Mutex::new(FileState::of(&file).map_err(cannot_open)?);
-        Ok(Self { file, path: path.to_owned(), bytes: metadata.len(), state })
+        Ok(Self { file, path: path.to_owned(), bytes, state })
     }
 
     /// Bytes of the file when it was opened.
@@ -142,22 +131,34 @@ impl DataFile {
     }
 }
 
+/// Opens a regular file with `options`, and refuses at once whatever else `path` names: a pipe would be waited for until
+/// somebody opens its other end.
+///
+/// # Errors
+/// [`OsError::NotAFile`] for a directory, pipe, socket or device, else [`OsError::Open`] with what the system says.
+pub fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File, OsError> {
+    let cannot_open = |source| OsError::Open { path: path.to_owned(), source };
+    let file = match options.custom_flags(libc::O_NONBLOCK).open(path) {
+        Ok(file) => file,
+        // What the system says of sockets, of pipes that nobody reads and of folders does not tell what they are.
+        Err(source) => {
+            let metadata = path.metadata().ok().filter(|metadata| !metadata.is_file());
+            let told = metadata.map(|metadata| OsError::not_a_file(path, metadata.file_type()));
+            return Err(told.unwrap_or_else(|| cannot_open(source)));
+        }
+    };
+    let metadata = file.metadata().map_err(cannot_open)?;
+    if !metadata.is_file() {
+        return Err(OsError::not_a_file(path, metadata.file_type()));
+    }
+    wait_for_reads(&file);
+    Ok(file)
+}
+
 /// Takes back that reads are not waited for, which only opening a pipe needed: some kernels take it at its word when many
 /// reads of a file are handed to them at once.
 pub(crate) fn wait_for_reads(file: &File) {
     // SAFETY: sets the flags of a descriptor that `file` owns to none; no memory is passed. Where it is refused, a read
     // that is put off is begun again.
     let _refused = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, 0) };
-}
-
-fn kind_name(file_type: FileType) -> &'static str {
-    if file_type.is_dir() {
-        "directory"
-    } else if file_type.is_fifo() {
-        "pipe"
-    } else if file_type.is_socket() {
-        "socket"
-    } else {
-        "device"
-    }
 }

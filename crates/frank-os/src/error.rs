@@ -1,7 +1,9 @@
 //! What can fail when the operating system is asked for something. Never says what to do about it.
 
+use std::fs::FileType;
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use crate::read_queue::IoBackend;
 
@@ -120,4 +122,31 @@ pub enum OsError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+impl OsError {
+    /// [`OsError::NotAFile`] for `path`, which names something of this type.
+    #[must_use]
+    pub fn not_a_file(path: &Path, file_type: FileType) -> Self {
+        let kind = if file_type.is_dir() {
+            "directory"
+        } else if file_type.is_fifo() {
+            "pipe"
+        } else if file_type.is_socket() {
+            "socket"
+        } else {
+            "device"
+        };
+        Self::NotAFile { path: path.to_owned(), kind }
+    }
+}
+
+/// What the system said about opening the file, where that is all there is to say: whoever asked knows the path.
+impl From<OsError> for io::Error {
+    fn from(error: OsError) -> Self {
+        match error {
+            OsError::Open { source, .. } => source,
+            other => io::Error::other(other),
+        }
+    }
 }

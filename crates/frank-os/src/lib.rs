@@ -29,7 +29,7 @@ mod topology;
 pub use amx::amx_int8_allowed;
 pub use cgroup::{CgroupMemory, cgroup_memory, cgroup_memory_under, cpu_quota_under};
 pub use cpu::cpu_count;
-pub use data_file::DataFile;
+pub use data_file::{DataFile, open_regular};
 pub use disk::{free_disk, is_in_memory};
 pub use error::OsError;
 pub use faults::{FaultWindow, Faults};

@@ -94,6 +94,14 @@ impl Bounds {
         bounds.map(|bound| bound.bytes).min().unwrap_or(0)
     }
 
+    /// What these devices may hold together, each no more than the number beside it; saturates.
+    pub(crate) fn most_together(&self, devices: impl Iterator<Item = (usize, u64)>) -> u64 {
+        let most = |(device, bytes): (usize, u64)| self.most(device).min(bytes);
+        let sum = devices.map(most).fold(0, u64::saturating_add);
+        let budget = self.list.iter().find(|bound| bound.set_by == SetBy::MemoryBudget);
+        budget.map_or(sum, |budget| budget.bytes.min(sum))
+    }
+
     /// Bytes that `device` may hold beside what all hold already.
     pub(crate) fn left(&self, device: usize, used: &[u64]) -> u64 {
         let bounds = self.list.iter().filter(|bound| bound.members.contains(&device));

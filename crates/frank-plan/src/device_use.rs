@@ -25,7 +25,7 @@ pub struct DeviceUse {
     pub draft: u64,
     /// The image projector.
     pub projector: u64,
-    /// Tokenizer, code and heap.
+    /// Tokenizer, code and heap, and the page tables of all that is held.
     pub runtime: u64,
 }
 

@@ -2,11 +2,12 @@
 
 use crate::bounds::Bounds;
 use crate::device_use::DeviceUse;
-use crate::kv::KvPlan;
+use crate::kv::{ARENA_BYTES, KvPlan};
 use crate::limits::{Limits, Settings};
 use crate::machine::{DEVICES_MAX, Machine};
 use crate::needs::{ComputeNeeds, ModelNeeds};
 use crate::obstacle::Obstacle;
+use crate::page_tables::PageTables;
 use crate::ranked::Ranked;
 use crate::split::{Share, Split, Splitter, occupied};
 
@@ -99,10 +100,12 @@ impl<'a> Planner<'a> {
         primary: usize,
         draft: &mut Draft,
     ) -> Option<Obstacle> {
-        let fixed: Vec<u64> = draft.uses.iter().map(DeviceUse::total).collect();
+        let mut fixed: Vec<u64> = draft.uses.iter().map(DeviceUse::total).collect();
         let devices = &self.machine.devices;
         let budgets: Vec<Option<u64>> =
             devices.iter().map(|device| limits.expert_budget(&device.id)).collect();
+        let aside = self.tables_aside(bounds, primary, fixed[primary], &budgets);
+        fixed[primary] = fixed[primary].saturating_add(aside);
         let cache_id = limits.stream_cache.as_ref().and_then(|cache| cache.device.as_ref());
         let named = cache_id.and_then(|id| devices.iter().position(|device| device.id == *id));
         let splitter = Splitter {
@@ -119,13 +122,43 @@ impl<'a> Planner<'a> {
         };
         let split = splitter.split();
         draft.add(&splitter, &split);
+        draft.add_tables(self.page_tables(), primary);
         let obstacle = Obstacle::of_bytes(self, &splitter, &split, &draft.uses);
         draft.split = split;
         obstacle
     }
+
+    fn page_tables(&self) -> PageTables {
+        PageTables { mapped_bytes: self.needs.page_table_reach }
+    }
+
+    /// Bytes of page tables for whatever is going to lie beside `fixed` bytes of the primary device.
+    fn tables_aside(
+        &self,
+        bounds: &Bounds,
+        primary: usize,
+        fixed: u64,
+        budgets: &[Option<u64>],
+    ) -> u64 {
+        let elsewhere = self.secondaries.iter();
+        let elsewhere = elsewhere.map(|&device| (device, budgets[device].unwrap_or(u64::MAX)));
+        let room = bounds.most_together(elsewhere.chain([(primary, u64::MAX)]));
+        // Each device rounds what it holds up, and so do the slots.
+        let rounding = (self.secondaries.len() as u64 + 2) * ARENA_BYTES;
+        let experts = self.experts.bytes(0..self.experts.len());
+        let parts = [experts, self.needs.expert_staging_bytes, rounding];
+        self.page_tables().aside(parts.into_iter().fold(fixed, u64::saturating_add), room)
+    }
 }
 
 impl Draft {
+    /// Adds what the system takes to map all that is held.
+    fn add_tables(&mut self, tables: PageTables, primary: usize) {
+        let held = self.uses.iter().map(DeviceUse::total).fold(0, u64::saturating_add);
+        let runtime = &mut self.uses[primary].runtime;
+        *runtime = runtime.saturating_add(tables.of(held));
+    }
+
     fn add(&mut self, splitter: &Splitter<'_>, split: &Split) {
         for (device, ranks) in split.ranges(splitter.primary) {
             let experts = &mut self.uses[device].experts;

@@ -11,6 +11,7 @@ mod needs;
 mod obstacle;
 mod optimize;
 mod outcome;
+mod page_tables;
 mod plan;
 mod predict;
 mod ranked;

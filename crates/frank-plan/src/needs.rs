@@ -32,6 +32,8 @@ pub struct ModelNeeds {
     pub compute: ComputeNeeds,
     /// Bytes of tokenizer, code and heap.
     pub runtime_bytes: u64,
+    /// Bytes of memory that one byte of page tables maps. 0 where they are not counted.
+    pub page_table_reach: u64,
     /// Bytes of buffers that weights pass through on their way from the file.
     pub io_staging_bytes: u64,
     /// Bytes of weights that one decoded token reads.

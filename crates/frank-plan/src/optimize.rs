@@ -156,6 +156,7 @@ mod tests {
             state: vec![LayerState::Paged { bytes_per_token: 1152, window: None }; 40],
             compute: ComputeNeeds { per_row: 1 << 20, ..ComputeNeeds::default() },
             runtime_bytes: 50 << 20,
+            page_table_reach: 0,
             io_staging_bytes: 4 << 20,
             decode_bytes_per_token: 11 * GIB,
             prompt: PromptWork::default(),

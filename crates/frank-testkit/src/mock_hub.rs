@@ -18,6 +18,7 @@ mod body;
 mod content;
 mod fault;
 mod files;
+mod mark;
 mod message;
 mod record;
 mod repository;
@@ -28,6 +29,7 @@ use std::ops::Range;
 
 pub use content::Content;
 pub use fault::{Fault, Place, Rule};
+pub use mark::Mark;
 pub use message::Answer;
 pub use record::{Host, Request};
 pub use repository::Repository;
@@ -60,7 +62,12 @@ impl MockHub {
     /// Address of a file as a plain web server has it: the other host answers it without a redirect, and with whatever
     /// the file is by then.
     pub fn web_address(&self, repository: &str, path: &str) -> String {
-        format!("{}/web/{repository}/{path}", self.storage())
+        self.marked_address(Mark::Etag, repository, path)
+    }
+
+    /// The same of a web server that marks the state of its files so.
+    pub fn marked_address(&self, mark: Mark, repository: &str, path: &str) -> String {
+        format!("{}/web/{}/{repository}/{path}", self.storage(), mark.word())
     }
 
     /// What the hub holds, to be changed while it runs.

@@ -50,18 +50,12 @@ impl Prepared {
         let mut needs = options.needs(&file.header)?;
         adjust(&mut needs);
         let machine = options.with_pools(this_machine()?)?;
-        let mut limits = options.limits(&machine, &needs)?;
-        let mut usage = Usage::read(&file, &needs);
-        if let Some(usage) = &mut usage {
-            usage.rank(options, &mut limits);
-        }
+        let limits = options.limits(&machine, &needs)?;
+        let usage = Usage::read(&file, &needs).map(|usage| usage.or_given(&limits));
         let router_bias = options.router_bias(&needs)?;
         let plan = plan(&needs, &machine, &limits).map_err(|refusal| Failure::from(&refusal))?;
         options.check_streaming(&plan)?;
         let usage = usage.filter(|_| plan.experts.stream > 0);
-        if let Some(usage) = &usage {
-            usage.tell_use(&plan);
-        }
         let tokenizer = Tokenizer::from_metadata(&file.header.metadata)
             .map_err(|error| known(error, FailureKind::Input, None))?;
         check_vocabulary(&file.header, &tokenizer)?;

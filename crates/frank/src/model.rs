@@ -5,14 +5,14 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::PathBuf;
 
-use frank_hub::store::PullOptions;
+use frank_hub::store::{Payload, PullError};
 use frank_hub::{
     Expected, FailureKind, FetchError, ModelFile, OpenError, Progress, Reference, Stage, Store,
 };
 use frank_os::OsError;
 use frank_plan::Size;
 
-use crate::pulling::{Puller, of_pull, of_store, store};
+use crate::pulling::{LockPlace, Puller, of_store, store};
 use crate::report::{Failure, known};
 
 /// Opens the header of `model`. What a hub or a web server has and the store has not is not pulled for it: a header is
@@ -21,52 +21,88 @@ use crate::report::{Failure, known};
 /// # Errors
 /// When it is no reference, is not here, or is no model.
 pub(crate) fn open_header(model: &(impl AsRef<OsStr> + ?Sized)) -> anyhow::Result<ModelFile> {
-    let path = path_of(model.as_ref(), |reference| {
-        let hint =
-            format!("`frank pull {reference}` brings it; `frank pull --list` shows what there is");
-        Err(Failure::usage(format!("{reference} is not in the store")).hint(hint).into())
-    })?;
-    ModelFile::open_header(&path).map_err(of_open)
+    ModelFile::open_header(&path_of(model.as_ref(), held)?).map_err(of_open)
 }
 
-/// Opens `model` to load it: every tensor must be there in full. It is pulled when it is a reference to what is not here.
+/// Opens `model` to load it: every tensor must be there in full. What is here is taken when it is what the `frank.lock` in
+/// this folder pins; what is not is pulled as `frank pull` does, unless it was called by its name in the store.
 ///
 /// # Errors
-/// As [`open_header`], and when the file is cut off or the pull fails.
+/// As [`open_header`], when the file is cut off or the pull fails, and when the pins are of other bytes.
 pub(crate) fn open(model: &OsStr) -> anyhow::Result<ModelFile> {
-    ModelFile::open(&path_of(model, pull)?).map_err(of_open)
+    ModelFile::open(&path_of(model, pinned)?).map_err(of_open)
 }
 
-/// Where a part of `model` lies; `absent` is asked for what the store does not have. A name that is not UTF-8 can only be
-/// that of a file.
+/// Where a part of `model` lies; `stored` is asked for what belongs in the store. A name that is not UTF-8 can only be that
+/// of a file.
 fn path_of(
     model: &OsStr,
-    absent: impl Fn(&Reference) -> anyhow::Result<PathBuf>,
+    stored: impl Fn(&Reference) -> anyhow::Result<PathBuf>,
 ) -> anyhow::Result<PathBuf> {
     let Some(text) = model.to_str() else { return Ok(PathBuf::from(model)) };
     let reference = text.parse().map_err(|error| known(error, FailureKind::Input, None))?;
     match &reference {
         Reference::Path(path) => Ok(path.clone()),
-        Reference::Pip(_) => fetch(&reference).map_err(of_fetch),
-        Reference::Name(name) => {
-            let payload = store()?.payload(name).map_err(of_store)?;
-            payload.usable_model().map_err(of_store)
-        }
-        Reference::Hub(_) | Reference::Url(_) => {
-            match store()?.held(&reference).map_err(of_store)? {
-                Some(payload) => payload.usable_model().map_err(of_store),
-                None => absent(&reference),
-            }
+        _ => stored(&reference),
+    }
+}
+
+/// Where the model lies that is here, whatever is pinned: nothing but its header is of interest.
+fn held(reference: &Reference) -> anyhow::Result<PathBuf> {
+    if let Reference::Pip(_) = reference {
+        return fetch(reference).map_err(of_fetch);
+    }
+    match here(reference)? {
+        Some(payload) => payload.usable_model().map_err(of_store),
+        None => {
+            let hint = format!(
+                "`frank pull {reference}` brings it; `frank pull --list` shows what there is"
+            );
+            let failure = Failure::usage(format!("{reference} is not in the store"));
+            Err(failure.hint(hint).into())
         }
     }
 }
 
-/// Pulls what is not here, and says where its model lies.
-fn pull(reference: &Reference) -> anyhow::Result<PathBuf> {
+/// Where the model lies that is pinned, or that is here where nothing is. A name never leads to the network.
+fn pinned(reference: &Reference) -> anyhow::Result<PathBuf> {
+    let mut lock = LockPlace::open(None)?;
+    // The packages of a payload are looked at by a pull, without asking anybody while they are as they were.
+    let is_looked_at = !matches!(reference, Reference::Pip(_));
+    if let Some(payload) = is_looked_at.then(|| here(reference)).transpose()?.flatten() {
+        let path = payload.usable_model().map_err(of_store)?;
+        let store = store()?;
+        match lock.pins(&store, reference).map(|pins| payload.check_pins(pins)) {
+            None | Some(Ok(())) => return Ok(path),
+            Some(Err(error)) if matches!(reference, Reference::Name(_)) => {
+                return Err(of_pins(reference, error));
+            }
+            // The source tells whether it is the payload that is another, or the pins that are wrong.
+            Some(Err(_)) => {}
+        }
+    }
     let puller = Puller::new(None)?;
-    let pulled = puller.pull(reference, PullOptions::default()).map_err(of_pull)?;
+    let pulled = puller.pull(reference, false, &mut lock)?;
     let payload = puller.store.payload(&pulled.payload).map_err(of_store)?;
     payload.usable_model().map_err(of_store)
+}
+
+/// The payload of the store that `reference` names.
+fn here(reference: &Reference) -> anyhow::Result<Option<Payload>> {
+    let store = store()?;
+    let payload = match reference {
+        Reference::Name(name) => store.payload(name).map(Some),
+        other => store.held(other),
+    };
+    payload.map_err(of_store)
+}
+
+/// A payload that is called by its name and is not what is pinned.
+fn of_pins(name: &Reference, error: PullError) -> anyhow::Error {
+    let hint =
+        format!("`frank pull {name}` brings what is pinned, or says what is wrong with the pins");
+    let kind = error.kind();
+    known(error, kind, Some(hint))
 }
 
 fn fetch(reference: &Reference) -> Result<PathBuf, FetchError> {

@@ -153,11 +153,6 @@ impl ModelOptions {
         self.experts.prefetches()
     }
 
-    /// Whether an option ranks the experts.
-    pub(crate) fn ranks_experts(&self) -> bool {
-        self.experts.is_ranked()
-    }
-
     /// What `--router-bias` adds to the routers of a model, `[layer][expert]`.
     ///
     /// # Errors

@@ -1,19 +1,26 @@
 //! Pulls of a command: the store, the client and its token, and what is shown meanwhile. Never decides what to pull.
 
+mod ended;
+mod lock;
 mod show;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use frank_hub::http::{Client, TokenError, Tokens, hub_endpoint};
-use frank_hub::store::{PullError, PullEvent, PullOptions, Pulled, StoreError, Upstream};
-use frank_hub::{FailureKind, ListError, Reference, Store};
+use frank_hub::frank_lock::PinnedPayload;
+use frank_hub::http::{Client, Delay, Tokens, hub_endpoint};
+use frank_hub::store::{
+    Note, PullError, PullEvent, PullOptions, Pulled, Step, StoreError, Upstream, Verification,
+};
+use frank_hub::{FailureKind, Listing, Progress, Reference, Store};
 
+pub(crate) use self::ended::{BEGIN, Ended};
+pub(crate) use self::lock::LockPlace;
 use self::show::Show;
 use crate::interrupt::note_interrupt;
 use crate::model::of_fetch;
-use crate::report::known;
+use crate::report::{known, printable, tell};
 
 /// The store of this user.
 ///
@@ -35,25 +42,84 @@ impl Puller {
     ///
     /// # Errors
     /// When there is no store, no client, or a token that is none.
-    pub(crate) fn new(token_file: Option<&Path>) -> anyhow::Result<Self> {
+    pub(crate) fn new(token_file: Option<&Path>) -> Result<Self, Ended> {
         let tokens = match token_file {
             Some(path) => Tokens::from_file(path),
             None => Tokens::from_environment(),
         };
-        let tokens = tokens.map_err(of_token)?;
-        let endpoint = hub_endpoint().map_err(of_token)?;
-        let interrupted: Arc<AtomicBool> = note_interrupt()?;
-        let client = Client::new(tokens, Some(Arc::clone(&interrupted)))
-            .map_err(|error| known(error, FailureKind::Failed, None))?;
-        let store = store()?.with_interrupt(interrupted);
+        let tokens = tokens.map_err(Ended::token)?;
+        let endpoint = hub_endpoint().map_err(Ended::token)?;
+        let interrupted: Arc<AtomicBool> =
+            note_interrupt().map_err(|error| Ended::begin("io", error))?;
+        let client = Client::new(tokens, Some(Arc::clone(&interrupted))).map_err(|error| {
+            let reason = error.reason();
+            Ended::begin(reason, known(error, FailureKind::Failed, None))
+        })?;
+        let store = store().map_err(|error| Ended::begin("no_data_home", error))?;
+        let store = store.with_interrupt(interrupted);
         Ok(Self { store, upstream: Upstream { client, endpoint }, show: Show::default() })
     }
 
-    /// Pulls, and shows how far it is.
+    /// Pulls what is pinned in `lock`, writes there what it brought, and shows how far it is.
     ///
     /// # Errors
-    /// As [`Store::pull`].
+    /// As [`Store::pull`], and when the lock cannot be written.
     pub(crate) fn pull(
+        &self,
+        reference: &Reference,
+        refresh: bool,
+        lock: &mut LockPlace,
+    ) -> Result<Pulled, Ended> {
+        let pins = lock.pins(&self.store, reference).cloned();
+        let named = match reference {
+            Reference::Name(name) => {
+                self.store.payload(name).ok().and_then(|payload| payload.source)
+            }
+            _ => None,
+        };
+        let options = PullOptions { refresh, pins: pins.as_ref() };
+        let pulled = self.pull_only(reference, options);
+        let pulled = pulled.map_err(|error| Ended::pull(reference, error))?;
+        let new = PinnedPayload::of(&pulled);
+        let pinned = match &pins {
+            // The words that the payload was pulled by lead to it still, and so do those that are pinned.
+            Some(pins) if named.as_ref() == Some(&pulled.words) => new.under(pins),
+            _ => new,
+        };
+        let replaces = pins.map_or_else(|| pinned.source.clone(), |pins| pins.source);
+        lock.set(&pinned, &replaces).map_err(|ended| ended.about(reference))?;
+        Ok(pulled)
+    }
+
+    /// Reads all of the payload `name`, and shows how far it is.
+    ///
+    /// # Errors
+    /// As [`Store::verify`].
+    pub(crate) fn verify(&self, name: &str) -> Result<Verification, Ended> {
+        let show = |file: &str, progress: Progress| {
+            self.show.progress(Step::Verify, file, progress.bytes, progress.total);
+        };
+        let found = self.store.verify(name, &show);
+        self.show.end();
+        let found = found.map_err(Ended::verify)?;
+        for note in &found.notes {
+            tell(&printable(&format!("warning: {note}")));
+        }
+        Ok(found)
+    }
+
+    /// What a source has, saying meanwhile why it takes long.
+    ///
+    /// # Errors
+    /// As [`Upstream::list`].
+    pub(crate) fn list(&self, reference: &Reference) -> Result<Listing, Ended> {
+        let slow = |delay: &Delay| {
+            self.show.event(&PullEvent::Note(&Note::List { delay: delay.clone() }));
+        };
+        self.upstream.list(reference, &slow).map_err(|error| Ended::list(reference, error))
+    }
+
+    fn pull_only(
         &self,
         reference: &Reference,
         options: PullOptions<'_>,
@@ -63,26 +129,6 @@ impl Puller {
         self.show.end();
         pulled
     }
-}
-
-fn of_token(error: TokenError) -> anyhow::Error {
-    known(error, FailureKind::Input, None)
-}
-
-/// A source that does not say what it has, with its exit code and the way out.
-pub(crate) fn of_list(error: ListError) -> anyhow::Error {
-    let hint = match &error {
-        ListError::Http(error) => error.hint(),
-        error => error.hint(),
-    };
-    let kind = error.kind();
-    known(error, kind, hint)
-}
-
-/// A pull that failed, with its exit code and the way out.
-pub(crate) fn of_pull(error: PullError) -> anyhow::Error {
-    let (kind, hint) = (error.kind(), error.hint());
-    known(error, kind, hint)
 }
 
 /// What the store refused, with its exit code and the way out.

@@ -58,6 +58,11 @@ impl Failure {
         self.hints.push(hint.into());
         self
     }
+
+    /// The ways out.
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
 }
 
 impl fmt::Display for Failure {

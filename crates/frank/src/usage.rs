@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use frank_engine::Engine;
 use frank_hub::{ModelFile, path_beside, read_beside, update_beside};
-use frank_plan::{Hotness, Limits, ModelNeeds, Plan};
+use frank_plan::{Hotness, Limits, ModelNeeds};
 
-use crate::options::ModelOptions;
 use crate::report::tell;
 
 /// What is added to the name of a model's first file.
@@ -23,11 +22,8 @@ const SAVE_EVERY: Duration = Duration::from_secs(30);
 pub(crate) struct Usage {
     path: PathBuf,
     needs: ModelNeeds,
-    /// Whether the file decides what stays in memory.
-    ranks: bool,
-    /// What the file says.
-    saved: Hotness,
-    /// What the store counts on from: the same, or what `--hotness` says.
+    /// What the store counts on from, and fills idle slots by: what the file says, or `--hotness`. What the file says
+    /// decides nothing else: a cache of all that is left was never slower than one of half, beside experts that stay.
     given: Hotness,
 }
 
@@ -46,26 +42,15 @@ impl Usage {
             tell(&format!("warning: {} is ignored: {error}", path.display()));
             None
         });
-        let ranks = learned.is_some();
-        let saved = learned.unwrap_or_else(|| Hotness::of_counts(&[], needs.experts));
-        Some(Self { path, needs: needs.clone(), ranks, given: saved.clone(), saved })
+        let given = learned.unwrap_or_else(|| Hotness::of_counts(&[], needs.experts));
+        Some(Self { path, needs: needs.clone(), given })
     }
 
-    /// Ranks experts in `limits` where no option does, and notes what the store counts on from.
-    pub(crate) fn rank(&mut self, options: &ModelOptions, limits: &mut Limits) {
-        if let Some(hotness) = &limits.ranking.hotness {
-            self.given = hotness.clone();
-        }
-        self.ranks &= !options.ranks_experts();
-        if self.ranks {
-            limits.ranking.hotness = Some(self.saved.clone());
-        }
-    }
-
-    /// Says that the file decided what stays in memory, where it did.
-    pub(crate) fn tell_use(&self, plan: &Plan) {
-        if self.ranks && plan.experts.stream > 0 {
-            tell(&format!("experts are ranked by {}", self.path.display()));
+    /// The same, with what `--hotness` says in the place of what the file does.
+    pub(crate) fn or_given(self, limits: &Limits) -> Self {
+        match &limits.ranking.hotness {
+            Some(hotness) => Self { given: hotness.clone(), ..self },
+            None => self,
         }
     }
 

@@ -294,3 +294,49 @@ fn a_slot_whose_bytes_did_not_arrive_is_free_again() {
     assert_eq!(cache.find(0, 7), None);
     assert_eq!(cache.claim(0, 8), claim);
 }
+
+#[test]
+fn the_layer_furthest_above_its_share_gives_slots_up_and_no_other() {
+    let mut cache = cache(8);
+    let (many, some): (Vec<u32>, Vec<u32>) = ((0..20).collect(), (0..12).collect());
+    visit(&mut cache, 0, &many);
+    visit(&mut cache, 1, &some);
+    assert_eq!(cache.n_free(), 0);
+    visit(&mut cache, 2, &[1, 2, 3, 4]);
+    let held = |layer| (0..N_EXPERTS as u32).filter(|&expert| cache.holds(layer, expert)).count();
+    assert_eq!([0, 1, 2, 3].map(held), [16, 12, 4, 0]);
+    visit(&mut cache, 3, &many);
+    let held = |layer| (0..N_EXPERTS as u32).filter(|&expert| cache.holds(layer, expert)).count();
+    assert_eq!(
+        [0, 1, 2, 3].map(held),
+        [10, 10, 4, 8],
+        "as far as its share, and never from one below its own"
+    );
+}
+
+/// Slots that a visit may have at once.
+fn reach(cache: &mut SlotCache, layer: usize, n_wanted: u32) -> usize {
+    cache.begin_visit(layer);
+    let mut wanted =
+        (0..n_wanted).rev().filter(|&expert| !cache.holds(layer, expert)).collect::<Vec<_>>();
+    let mut n = 0;
+    while cache.may_claim(layer) {
+        let Some(expert) = wanted.pop() else { break };
+        cache.claim(layer, expert);
+        n += 1;
+    }
+    n
+}
+
+#[test]
+fn a_visit_has_at_once_what_its_layer_holds_and_what_is_free_and_its_share_where_nothing_is() {
+    let mut cache = cache(8);
+    let experts: Vec<u32> = (0..20).collect();
+    assert_eq!(reach(&mut cache, 0, 64), 32, "all are free");
+    (1..N_LAYERS).for_each(|layer| {
+        visit(&mut cache, layer, &experts[..8]);
+    });
+    for layer in 0..N_LAYERS {
+        assert_eq!(reach(&mut cache, layer, 64), 8, "layer {layer}: none is free");
+    }
+}

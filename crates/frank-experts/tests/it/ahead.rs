@@ -203,6 +203,17 @@ fn a_warm_start_never_evicts() {
 }
 
 #[test]
+fn a_warm_start_passes_over_what_is_here() {
+    let mut run = Run::new(8, Some(usage()));
+    run.visit(1, &[13, 15], &[]);
+    run.warm_up();
+    let counts = run.store.statistics();
+    assert_eq!((counts.warmed, counts.slots_used, experts_read(&run, &counts)), (6, 8, 8));
+    let hottest: Vec<u32> = (8..N_EXPERTS).collect();
+    assert_eq!(run.visit(1, &hottest, &[]).misses, counts.misses, "the hottest are all there");
+}
+
+#[test]
 fn a_visit_in_the_middle_of_a_warm_start_is_served_and_the_start_goes_on() {
     let mut run = Run::new(32, Some(usage()));
     let mut pool = Pool::new(1);

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::error::HttpError;
-use super::redirect::{is_loopback, shown};
+use super::redirect::{host_and_port, is_loopback, shown};
 use super::said;
 
 /// How long an open connection waits for its next request.
@@ -94,12 +94,7 @@ impl Connections {
 }
 
 fn unreachable(url: &Url, error: &Error) -> HttpError {
-    let host = url.host_str().unwrap_or_default();
-    let host = match url.port_or_known_default() {
-        Some(port) => format!("{host}:{port}"),
-        None => host.to_owned(),
-    };
-    HttpError::Unreachable { host, said: said::innermost(error) }
+    HttpError::Unreachable { host: host_and_port(url), said: said::innermost(error) }
 }
 
 /// The proxy for HTTPS, where the environment names one.

@@ -204,6 +204,23 @@ impl HttpError {
         }
     }
 
+    /// Whether the server says that there is no such thing. A hub says 401 to strangers of all that they may not see, be it
+    /// there or not.
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, HttpError::NotFound { status: 404 | 410, .. })
+    }
+
+    /// Whether a stranger was refused, who may be let in with a token.
+    pub(crate) fn lacks_token(&self) -> bool {
+        match self {
+            HttpError::NotFound { status, .. } => *status == 401,
+            HttpError::Refused { status, token, .. } => {
+                *status == 401 && *token == TokenUse::Absent
+            }
+            _ => false,
+        }
+    }
+
     /// The way out, where there is one that always applies.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
@@ -223,6 +240,10 @@ impl HttpError {
             }
             HttpError::Unreachable { said, .. } if said.contains("UnknownIssuer") => {
                 "install the system's certificates (package ca-certificates), or name them with SSL_CERT_FILE"
+            }
+            HttpError::Unreachable { said, .. } if said.contains("certificate") => return None,
+            HttpError::Unreachable { .. } => {
+                "check the address, the network, and HF_ENDPOINT and HTTPS_PROXY where they are set"
             }
             _ => return None,
         };

@@ -32,6 +32,15 @@ pub(crate) fn shown(url: &Url) -> String {
     }
 }
 
+/// Host and port of the URL.
+pub(super) fn host_and_port(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    match url.port_or_known_default() {
+        Some(port) => format!("{host}:{port}"),
+        None => host.to_owned(),
+    }
+}
+
 /// Whether the URL leads to this machine: `localhost`, 127.0.0.0/8 or `::1`.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {

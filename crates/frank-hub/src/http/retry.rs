@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
+use super::delay::Delay;
 use super::error::HttpError;
 
 /// Longest pause that a server's `Retry-After` can ask for.
@@ -22,12 +23,19 @@ pub struct Patience {
     pub connect: Duration,
     /// For the head of an answer, and for each next piece of its body.
     pub idle: Duration,
+    /// For a host that no connection leads to, all its tries together, while nothing was heard of it yet.
+    pub unreachable: Duration,
+    /// For a host that is connected to and says nothing, the same.
+    pub silent: Duration,
+    /// Whoever waits is told after this time that there is no answer yet.
+    pub quiet: Duration,
     /// Turns a pause that was decided on into the one that is made.
     pub pause: Arc<dyn Fn(Duration) -> Duration + Send + Sync>,
 }
 
 impl Default for Patience {
-    /// Ten tries over about three minutes; 15 s for a connection, 30 s of silence.
+    /// Ten tries over about three minutes; 15 s for a connection, 30 s of silence. A host that was never heard of is given up
+    /// after 20 s without a connection, or two minutes of silence.
     fn default() -> Patience {
         Patience {
             attempts: 10,
@@ -35,6 +43,9 @@ impl Default for Patience {
             most: Duration::from_secs(60),
             connect: Duration::from_secs(15),
             idle: Duration::from_secs(30),
+            unreachable: Duration::from_secs(20),
+            silent: Duration::from_secs(120),
+            quiet: Duration::from_secs(3),
             pause: Arc::new(|pause| pause),
         }
     }
@@ -52,34 +63,62 @@ impl fmt::Debug for Patience {
 pub(crate) struct Tries<'a> {
     patience: &'a Patience,
     failed: u32,
+    /// Since when the host is tried, and the pauses since then; `None` once something was heard of it.
+    unheard: Option<(Instant, Duration)>,
 }
 
 impl<'a> Tries<'a> {
+    /// Of a host that was heard of before.
     pub(crate) fn new(patience: &'a Patience) -> Tries<'a> {
-        Tries { patience, failed: 0 }
+        Tries { patience, failed: 0, unheard: None }
+    }
+
+    /// Of a host that may not be there at all, which is given up sooner.
+    pub(crate) fn first_contact(patience: &'a Patience) -> Tries<'a> {
+        Tries { patience, failed: 0, unheard: Some((Instant::now(), Duration::ZERO)) }
     }
 
     /// Something came, so the count starts again.
     pub(crate) fn progressed(&mut self) {
         self.failed = 0;
+        self.unheard = None;
     }
 
-    /// Waits before the next try, after `notice` was told why, or gives `error` back when it is of the lasting kind or one
+    /// Waits before the next try, after `tell` was told why, or gives `error` back when it is of the lasting kind or one
     /// too many.
     pub(crate) async fn again(
         &mut self,
         error: HttpError,
-        notice: impl FnOnce(&HttpError),
+        tell: impl FnOnce(&Delay),
     ) -> Result<(), HttpError> {
         self.failed += 1;
         if !error.is_passing() || self.failed >= self.patience.attempts {
             return Err(error);
         }
-        notice(&error);
         let share = 0.5 + 0.5 * rand::random::<f64>();
         let pause = pause(self.patience, self.failed, share, error.retry_after());
+        if self.is_too_long(&error, pause) {
+            return Err(error);
+        }
+        tell(&Delay::Retry { error, attempt: self.failed + 1, pause });
         tokio::time::sleep((self.patience.pause)(pause)).await;
         Ok(())
+    }
+
+    /// Whether a host that was never heard of is not worth another `pause`.
+    fn is_too_long(&mut self, error: &HttpError, pause: Duration) -> bool {
+        let Some((begun, pauses)) = &mut self.unheard else { return false };
+        let most = match error {
+            HttpError::Unreachable { .. } => self.patience.unreachable,
+            HttpError::Stalled { .. } => self.patience.silent,
+            _ => {
+                self.unheard = None;
+                return false;
+            }
+        };
+        *pauses += pause;
+        // Pauses count in full even where they are not made, as in a test.
+        begun.elapsed().saturating_add(pause).max(*pauses) > most
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) fn find_all(path: &Path) -> Result<Found, OpenError> {
 }
 
 impl Part {
-    fn open(path: &Path) -> Result<Part, OpenError> {
+    pub(super) fn open(path: &Path) -> Result<Part, OpenError> {
         let file = match DataFile::open(path) {
             Err(OsError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
                 return Err(OpenError::NotFound { path: path.to_owned() });
@@ -105,7 +105,7 @@ impl Part {
     }
 
     /// Refuses a part that goes on behind its own end.
-    fn check_end(&self) -> Result<(), OpenError> {
+    pub(super) fn check_end(&self) -> Result<(), OpenError> {
         let SplitInfo { no, count, .. } = self.split;
         let end = self
             .header

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::signed::unsigned;
 use super::{ReferenceError, is_stored_name};
 use crate::digest::Sha256;
 use crate::http::is_loopback;
@@ -24,6 +25,11 @@ impl UrlReference {
     /// Name of the file: the last component of the path.
     pub fn file_name(&self) -> String {
         file_name(&self.url).unwrap_or_default()
+    }
+
+    /// The address without what signs a request for it and without the digest: what the lock file calls the source.
+    pub fn source(&self) -> String {
+        unsigned(&self.url).to_string()
     }
 }
 

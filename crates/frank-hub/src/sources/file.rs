@@ -1,10 +1,11 @@
 //! Files of this machine as a source: the one that is named, with all its pieces. Never changes one.
 
-use std::fs::{self, File};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufReader};
 use std::path::Path;
 
 use frank_gguf::Header;
+use frank_os::{OsError, open_regular};
 use url::Url;
 
 use super::ListError;
@@ -15,10 +16,10 @@ use crate::listing::{Listing, RemoteFile, glued_split, groups};
 /// are refused here, before anything is copied.
 pub(super) fn list(path: &Path) -> Result<Listing, ListError> {
     let path = std::path::absolute(path).map_err(|source| unreadable(path, source))?;
-    let file = File::open(&path).map_err(|source| unreadable(&path, source))?;
+    let file = open_regular(&path, OpenOptions::new().read(true)).map_err(refused)?;
     let metadata = file.metadata().map_err(|source| unreadable(&path, source))?;
     let name = path.file_name().and_then(|name| name.to_str());
-    let (Some(folder), Some(name), true) = (path.parent(), name, metadata.is_file()) else {
+    let (Some(folder), Some(name)) = (path.parent(), name) else {
         return Err(ListError::NotAFile { path });
     };
     // What is no GGUF file, or a damaged one, is for whoever opens it to refuse.
@@ -66,6 +67,14 @@ fn files_in(folder: &Path) -> io::Result<Vec<RemoteFile>> {
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
+}
+
+/// What stands in place of a file is said as it is.
+fn refused(error: OsError) -> ListError {
+    match error {
+        OsError::Open { path, source } => ListError::Unreadable { path, source },
+        other => ListError::Os(other),
+    }
 }
 
 fn unreadable(path: &Path, source: io::Error) -> ListError {

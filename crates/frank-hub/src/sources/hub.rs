@@ -9,7 +9,7 @@ use url::Url;
 use super::ListError;
 use super::listed::{Listed, check_path};
 use crate::digest::Digest;
-use crate::http::Client;
+use crate::http::{Client, Delay};
 use crate::listing::{Listing, RemoteFile};
 use crate::reference::HubReference;
 
@@ -49,9 +49,12 @@ pub(super) fn list(
     reference: &HubReference,
     endpoint: &Url,
     client: &Client,
+    tell: &dyn Fn(&Delay),
 ) -> Result<Listing, ListError> {
     let revision = reference.revision.as_deref().unwrap_or(MAIN);
-    let commit = commit(&reference.repo, revision, endpoint, client)?;
+    let revision_url = api(endpoint, &reference.repo, "revision", revision);
+    let answer = client.json::<Revision>(&revision_url, tell)?;
+    let commit = checked_commit(revision, answer.value.sha)?;
     let mut url = api(endpoint, &reference.repo, "tree", &commit);
     url.set_query(Some("recursive=true"));
     let mut listed = Listed::default();
@@ -60,7 +63,7 @@ pub(super) fn list(
         if asked.len() == PAGES_MAX || !asked.insert(url.clone()) {
             return Err(ListError::TooManyPages { origin: reference.source() });
         }
-        let page = client.json::<Vec<Entry>>(&url)?;
+        let page = client.json::<Vec<Entry>>(&url, tell)?;
         for entry in page.value.into_iter().filter(|entry| entry.kind == "file") {
             listed.add(file(entry, endpoint, &reference.repo, &commit)?)?;
         }
@@ -79,14 +82,8 @@ fn file_url(endpoint: &Url, repo: &str, commit: &str, path: &str) -> Url {
     below(endpoint, segments)
 }
 
-fn commit(
-    repo: &str,
-    revision: &str,
-    endpoint: &Url,
-    client: &Client,
-) -> Result<String, ListError> {
-    let answer = client.json::<Revision>(&api(endpoint, repo, "revision", revision))?;
-    let commit = answer.value.sha;
+/// The commit that the hub names for `revision`, when it is one that may be meant.
+fn checked_commit(revision: &str, commit: String) -> Result<String, ListError> {
     let is_other = is_commit(revision) && !revision.eq_ignore_ascii_case(&commit);
     if !is_commit(&commit) || is_other {
         let text = commit.chars().take(COMMIT_DIGITS[1]).collect();

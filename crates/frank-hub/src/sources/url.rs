@@ -23,8 +23,9 @@ pub(super) fn list(reference: &UrlReference) -> Result<Listing, ListError> {
         listed.add(RemoteFile { path: piece.clone(), bytes: None, digest, url })?;
     }
     let files = listed.into_files()?;
-    // Whichever piece is given, the source is the same.
-    let source = files.first().map_or_else(String::new, |first| first.url.to_string());
+    // Whichever piece is given, and whatever signs the request, the source is the same.
+    let first = files.first().map(|first| UrlReference { url: first.url.clone(), sha256: None });
+    let source = first.map_or_else(String::new, |first| first.source());
     Ok(Listing { source, revision: String::new(), files })
 }
 

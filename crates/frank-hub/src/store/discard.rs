@@ -1,9 +1,11 @@
 //! Payloads on their way to the trash and back. Never touches one that an endpoint needs.
 
-use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::exclusion::Intent;
 use super::trash::{self, Trashed, Way};
+use super::uses::{self, USED_BY_DIR, Use};
 use super::{Store, StoreError};
 
 impl Store {
@@ -11,37 +13,29 @@ impl Store {
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::InUse`] with every generation that needs it, [`StoreError::Busy`].
     pub fn remove(&self, name: &str, reason: &str) -> Result<Trashed, StoreError> {
-        let payload = self.payload(name)?;
-        let _lock = self.try_lock(name)?;
-        if !payload.uses.is_empty() {
-            return Err(StoreError::InUse { name: name.to_owned(), uses: payload.uses });
-        }
-        let trash = self.trash_folder();
-        trash::discard(&payload.folder, &trash, reason, Way::Move, SystemTime::now())
-            .map_err(StoreError::io("move to the trash", &payload.folder))
+        let folder = self.payload(name)?.folder;
+        let _claim = self.claim(name, Intent::Change)?;
+        check_unused(name, &folder)?;
+        trash::discard(&folder, &self.trash_folder(), reason, Way::Move, SystemTime::now())
+            .map_err(StoreError::io("move to the trash", &folder))
     }
 
     /// What is in the trash, in the order of days and names.
     /// # Errors
     /// [`StoreError::Io`].
     pub fn trash(&self) -> Result<Vec<Trashed>, StoreError> {
-        let trash = self.trash_folder();
-        trash::list(&trash).map_err(StoreError::io("read", &trash))
+        trash::list(&self.trash_folder())
     }
 
     /// Puts what has this id in the trash back to where it was.
     /// # Errors
-    /// [`StoreError::NotInTrash`], [`StoreError::NoOrigin`], and [`StoreError::Occupied`]: nothing is ever replaced.
+    /// [`StoreError::NotInTrash`], [`StoreError::NoOrigin`], [`StoreError::Outside`], and [`StoreError::Occupied`]: nothing
+    /// is ever replaced.
     pub fn restore(&self, id: &str) -> Result<Trashed, StoreError> {
-        let trash = self.trash_folder();
-        let found = trash::find(&trash, id).map_err(StoreError::io("read", &trash))?;
+        let found = trash::find(&self.trash_folder(), id);
         let trashed = found.ok_or_else(|| StoreError::NotInTrash { id: id.to_owned() })?;
-        let Some(target) = trashed.from.clone() else {
-            return Err(StoreError::NoOrigin { id: id.to_owned(), path: trashed.path });
-        };
-        let inside = target.strip_prefix(&self.models).ok();
-        let name = inside.and_then(|inside| inside.iter().next()).and_then(|name| name.to_str());
-        let _lock = name.map(|name| self.try_lock(name)).transpose()?;
+        let (target, name) = self.target(&trashed)?;
+        let _claim = self.claim(&name, Intent::Change)?;
         if target.symlink_metadata().is_ok() {
             return Err(StoreError::Occupied { path: target });
         }
@@ -50,14 +44,26 @@ impl Store {
         Ok(trashed)
     }
 
-    /// The lock of a payload, if nobody else has it.
-    pub(super) fn try_lock(&self, name: &str) -> Result<File, StoreError> {
-        let path = self.lock_path(name);
-        let file = self.lock_file(name).map_err(StoreError::io("create", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(StoreError::Busy { name: name.to_owned() }),
-            Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
+    /// Where a thing in the trash goes back to, and the payload that this is or belongs to.
+    fn target(&self, trashed: &Trashed) -> Result<(PathBuf, String), StoreError> {
+        let (id, path) = (trashed.id.clone(), trashed.path.clone());
+        let Some(target) = trashed.from.clone() else {
+            return Err(StoreError::NoOrigin { id, path });
+        };
+        let inside = target.strip_prefix(&self.models).ok();
+        let inside = inside.filter(|inside| trash::is_inside(inside));
+        let name = inside.and_then(|inside| inside.iter().next()).and_then(|name| name.to_str());
+        match name {
+            Some(name) => Ok((target.clone(), name.to_owned())),
+            None => Err(StoreError::Outside { id, from: target, path }),
         }
     }
+}
+
+/// Refuses to take what the payload `name` in `folder` has from those who need it. Where nobody can tell who does, somebody
+/// may.
+pub(super) fn check_unused(name: &str, folder: &Path) -> Result<(), StoreError> {
+    let used_by = folder.join(USED_BY_DIR);
+    let uses: Vec<Use> = uses::read(folder).map_err(StoreError::io("read", &used_by))?;
+    if uses.is_empty() { Ok(()) } else { Err(StoreError::InUse { name: name.to_owned(), uses }) }
 }

@@ -20,6 +20,14 @@ pub enum StoreError {
         /// Names that are like it, or all where none is.
         near: Vec<String>,
     },
+    /// Several payloads were pulled by the same words, as their source changed between.
+    #[error("`{words}` led to several payloads of the store: {}", listed(names))]
+    Ambiguous {
+        /// The reference.
+        words: String,
+        /// Their names.
+        names: Vec<String>,
+    },
     /// Files of the payload are missing or damaged.
     #[error("the payload `{name}` is incomplete: {}", listed(faults))]
     Incomplete {
@@ -29,6 +37,14 @@ pub enum StoreError {
         faults: Vec<String>,
         /// The reference that it came from, where that is known.
         from: Option<String>,
+    },
+    /// Something of the payload cannot be read.
+    #[error("the payload `{name}` cannot be read: {}", listed(faults))]
+    Unreadable {
+        /// Its name.
+        name: String,
+        /// What cannot be read, and why; each names its path.
+        faults: Vec<String>,
     },
     /// The payload holds no model, only files beside one.
     #[error("the payload `{name}` holds no model")]
@@ -64,6 +80,16 @@ pub enum StoreError {
         /// Where it is.
         path: PathBuf,
     },
+    /// The note of a thing in the trash names a place that is none of a payload or its files.
+    #[error("the note of `{id}` in the trash says that it was at {}, which is no place of the store", from.display())]
+    Outside {
+        /// Its id.
+        id: String,
+        /// What the note says.
+        from: PathBuf,
+        /// Where it is.
+        path: PathBuf,
+    },
     /// Something stands where a thing from the trash belongs.
     #[error("{}: something is there already", path.display())]
     Occupied {
@@ -86,7 +112,9 @@ impl StoreError {
     /// The kind of this failure.
     pub fn kind(&self) -> FailureKind {
         match self {
-            StoreError::Io { .. } | StoreError::Busy { .. } => FailureKind::Failed,
+            StoreError::Io { .. } | StoreError::Busy { .. } | StoreError::Unreadable { .. } => {
+                FailureKind::Failed
+            }
             StoreError::InUse { .. } => FailureKind::Refused,
             _ => FailureKind::Input,
         }
@@ -96,12 +124,15 @@ impl StoreError {
     pub fn reason(&self) -> &'static str {
         match self {
             StoreError::Unknown { .. } => "unknown",
+            StoreError::Ambiguous { .. } => "ambiguous",
             StoreError::Incomplete { .. } => "incomplete",
+            StoreError::Unreadable { .. } => "unreadable",
             StoreError::NoModel { .. } => "no_model",
             StoreError::InUse { .. } => "in_use",
             StoreError::Busy { .. } => "busy",
             StoreError::NotInTrash { .. } => "not_in_trash",
             StoreError::NoOrigin { .. } => "no_origin",
+            StoreError::Outside { .. } => "outside_store",
             StoreError::Occupied { .. } => "occupied",
             StoreError::Io { .. } => "io",
         }
@@ -113,11 +144,17 @@ impl StoreError {
             StoreError::Unknown { .. } => Some(
                 "`frank list` shows what there is; a file in this folder is `./NAME`".to_owned(),
             ),
+            StoreError::Ambiguous { .. } => {
+                Some("give the name of the one that is meant".to_owned())
+            }
             StoreError::Incomplete { from: Some(from), .. } => {
                 Some(format!("`frank pull {from}` completes it"))
             }
             StoreError::Incomplete { name, from: None, .. } => {
                 Some(format!("pull it again, or `frank rm {name}`"))
+            }
+            StoreError::Unreadable { name, .. } => {
+                Some(format!("see to that path, or move the payload away with `frank rm {name}`"))
             }
             StoreError::NoModel { .. } => Some("give the path of a .gguf file".to_owned()),
             StoreError::InUse { .. } => {
@@ -125,14 +162,14 @@ impl StoreError {
             }
             StoreError::Busy { .. } => Some("wait for it, or stop it".to_owned()),
             StoreError::NotInTrash { .. } => Some("`frank trash` shows what there is".to_owned()),
-            StoreError::NoOrigin { path, .. } => {
+            StoreError::NoOrigin { path, .. } | StoreError::Outside { path, .. } => {
                 Some(format!("move it by hand, it is {}", path.display()))
             }
             StoreError::Occupied { path } => {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 Some(format!("remove or move it first; a payload with `frank rm {name}`"))
             }
-            StoreError::Io { .. } => None,
+            StoreError::Io { path, source, .. } => way_out(path, source),
         }
     }
 
@@ -140,6 +177,21 @@ impl StoreError {
     pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StoreError {
         move |source| StoreError::Io { doing, path: path.to_owned(), source }
     }
+}
+
+/// What helps when the system refused something about `path` for a reason that has nothing to do with the payload.
+fn way_out(path: &Path, source: &io::Error) -> Option<String> {
+    let text = match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "the drive is full: delete by hand what `frank trash` shows there".to_owned()
+        }
+        io::ErrorKind::CrossesDevices => {
+            format!("it would have to be copied to another drive: move {} by hand", path.display())
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "nothing can be written to that drive".to_owned(),
+        _ => return None,
+    };
+    Some(text)
 }
 
 /// Some of the names, and how many more there are.

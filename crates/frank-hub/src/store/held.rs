@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::durable::{file_metadata, modified_ns};
-use super::payload_lock::{LockedFile, PayloadLock};
-use super::uses::{self, Use};
+use super::payload_lock::{LOCK_FILE, LockedFile, PayloadLock, same_words};
+use super::uses::{self, USED_BY_DIR, Use};
 use super::wanted::{Wanted, WantedFile, partial_path};
 use super::{PARTIAL_DIR, Store, StoreError};
 use crate::listing::Role;
@@ -24,14 +24,20 @@ pub struct Payload {
     pub folder: PathBuf,
     /// The reference it came from or comes from, without a digest; `None` when nothing says so.
     pub source: Option<String>,
+    /// Other references that led to it.
+    pub also: Vec<String>,
     /// What the source calls this state of it.
     pub revision: String,
     /// Its files; those that are on their way come last.
     pub files: Vec<PayloadFile>,
-    /// Which generations of endpoints need it.
+    /// Which generations of endpoints need it, as far as that can be read.
     pub uses: Vec<Use>,
     /// Whether all files were verified once.
     is_locked: bool,
+    /// Whether nothing can be told of its files.
+    is_closed: bool,
+    /// What beside its files cannot be read, and why; each names its path.
+    unreadable: Vec<String>,
 }
 
 /// A file of a payload.
@@ -45,6 +51,8 @@ pub struct PayloadFile {
     pub bytes: Option<u64>,
     /// How it is.
     pub state: FileState,
+    /// Why it cannot be looked at, with its path, where it cannot.
+    pub unreadable: Option<String>,
     /// What the lock file says, once it was verified.
     pub locked: Option<LockedFile>,
 }
@@ -66,6 +74,8 @@ pub enum FileState {
         /// Bytes that are here.
         here: u64,
     },
+    /// It cannot be looked at, or is something else than a file.
+    Unreadable,
 }
 
 /// How a payload is as a whole.
@@ -80,15 +90,17 @@ pub enum PayloadState {
     Damaged,
     /// Something is not here yet, or no longer.
     Incomplete,
+    /// The system refuses to tell, or something else stands in place of a file.
+    Unreadable,
 }
 
 impl Store {
-    /// Every payload, in the order of names.
+    /// Every payload, in the order of names; those that cannot be read say so themselves.
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Io`] when the folder of all payloads cannot be read.
     pub fn payloads(&self) -> Result<Vec<Payload>, StoreError> {
         let names = self.names().map_err(StoreError::io("read", &self.models))?;
-        names.iter().map(|name| self.read(name)).collect()
+        Ok(names.iter().map(|name| self.read(name)).collect())
     }
 
     /// The payload called `name`.
@@ -97,7 +109,7 @@ impl Store {
     pub fn payload(&self, name: &str) -> Result<Payload, StoreError> {
         let names = self.names().map_err(StoreError::io("read", &self.models))?;
         if names.iter().any(|known| known == name) {
-            return self.read(name);
+            return Ok(self.read(name));
         }
         let wanted = name.to_lowercase();
         let is_near = |known: &String| {
@@ -109,23 +121,24 @@ impl Store {
         Err(StoreError::Unknown { name: name.to_owned(), near })
     }
 
-    /// The payload that `reference` names, as far as the store alone can tell: one that was pulled by the same words.
+    /// The payload that `reference` names, as far as the store alone can tell: one that was pulled by the same words, also
+    /// where other words were used since.
     /// # Errors
-    /// [`StoreError::Io`].
+    /// [`StoreError::Io`], and [`StoreError::Ambiguous`] when the words led to several as their source changed.
     pub fn held(&self, reference: &Reference) -> Result<Option<Payload>, StoreError> {
-        let source = source_of(reference);
-        // The hub takes names of repositories in any case, and quants are found in any.
-        let in_any_case = matches!(reference, Reference::Hub(_));
-        let is_it = |payload: &Payload| {
-            let held = payload.source.as_deref().unwrap_or_default();
-            held == source || (in_any_case && held.eq_ignore_ascii_case(&source))
-        };
-        Ok(self.payloads()?.into_iter().find(is_it))
+        let words = source_of(reference);
+        let mut found = self.payloads()?;
+        found.retain(|payload| payload.is_found_by(&words));
+        if found.len() > 1 {
+            let names = found.into_iter().map(|payload| payload.name).collect();
+            return Err(StoreError::Ambiguous { words, names });
+        }
+        Ok(found.pop())
     }
 
     /// The payload of this name, or the one that was pulled by these words.
     /// # Errors
-    /// [`StoreError::Unknown`] when there is none, and [`StoreError::Io`].
+    /// [`StoreError::Unknown`] when there is none, and as [`Store::held`].
     pub fn find(&self, reference: &Reference) -> Result<Payload, StoreError> {
         if let Reference::Name(name) = reference {
             return self.payload(name);
@@ -156,50 +169,101 @@ impl Store {
         Ok(names)
     }
 
-    pub(super) fn read(&self, name: &str) -> Result<Payload, StoreError> {
-        let folder = self.models.join(name);
-        Payload::read(name, &folder).map_err(StoreError::io("read", &folder))
+    fn read(&self, name: &str) -> Payload {
+        Payload::read(name, &self.models.join(name))
     }
 }
 
-/// A reference without the digest, which only says what it should lead to.
+/// A reference without the digest, which only says what it should lead to, and without what signs a request.
 pub(crate) fn source_of(reference: &Reference) -> String {
     match reference {
-        Reference::Url(url) => url.url.to_string(),
+        Reference::Url(url) => url.source(),
         Reference::Pip(pip) => pip.source(),
         Reference::Hub(_) | Reference::Path(_) | Reference::Name(_) => reference.to_string(),
     }
 }
 
 impl Payload {
-    fn read(name: &str, folder: &Path) -> io::Result<Payload> {
-        let lock = PayloadLock::read(folder)?;
-        let wanted = Wanted::read(folder)?;
+    fn read(name: &str, folder: &Path) -> Payload {
+        // What is inside of it: a folder that may not be entered has a size and a time too.
+        if let Err(error) = fs::metadata(folder.join(".")) {
+            return Payload::closed(name, folder, &error);
+        }
+        let mut unreadable = Vec::new();
+        let lock = told(PayloadLock::read(folder), &folder.join(LOCK_FILE), &mut unreadable);
+        let mut is_closed = !unreadable.is_empty();
+        let wanted = told(Wanted::read(folder), &folder.join(PARTIAL_DIR), &mut unreadable);
+        // While there is a lock file, nothing else is needed to use the payload.
+        is_closed |= lock.is_none() && !unreadable.is_empty();
+        let uses = uses::read(folder).map(Some);
+        let uses = told(uses, &folder.join(USED_BY_DIR), &mut unreadable).unwrap_or_default();
         let mut files = Vec::new();
         for locked in lock.iter().flat_map(|lock| &lock.file) {
-            let mut state = state_of(&folder.join(&locked.name), locked)?;
             let wanted = wanted.as_ref().and_then(|wanted| wanted.file(&locked.name));
-            if let (FileState::Missing, Some(wanted)) = (state, wanted) {
-                state = on_its_way(folder, wanted)?;
-            }
-            let (name, role, bytes) = (locked.name.clone(), locked.role, Some(locked.bytes));
-            files.push(PayloadFile { name, role, bytes, state, locked: Some(locked.clone()) });
+            files.push(PayloadFile::of_locked(folder, locked, wanted));
         }
         let is_new =
             |file: &&WantedFile| lock.as_ref().is_none_or(|lock| lock.file(&file.name).is_none());
-        for file in wanted.iter().flat_map(|wanted| &wanted.file).filter(is_new) {
-            let state = on_its_way(folder, file)?;
-            let (name, role, bytes) = (file.name.clone(), file.role, file.bytes());
-            files.push(PayloadFile { name, role, bytes, state, locked: None });
-        }
+        let new = wanted.iter().flat_map(|wanted| &wanted.file).filter(is_new);
+        files.extend(new.map(|file| PayloadFile::of_wanted(folder, file)));
         let (source, revision) = match (&lock, &wanted) {
             (Some(lock), _) => (Some(lock.source.clone()), lock.revision.clone()),
             (None, Some(wanted)) => (Some(wanted.source.clone()), wanted.revision.clone()),
             (None, None) => (None, String::new()),
         };
+        let is_locked = lock.is_some();
+        let also = lock.map(|lock| lock.also).unwrap_or_default();
         let (name, folder) = (name.to_owned(), folder.to_owned());
-        let (uses, is_locked) = (uses::read(&folder)?, lock.is_some());
-        Ok(Payload { name, folder, source, revision, files, uses, is_locked })
+        Payload {
+            name,
+            folder,
+            source,
+            also,
+            revision,
+            files,
+            uses,
+            is_locked,
+            is_closed,
+            unreadable,
+        }
+    }
+
+    /// A payload whose folder may not be entered.
+    fn closed(name: &str, folder: &Path, error: &io::Error) -> Payload {
+        Payload {
+            name: name.to_owned(),
+            folder: folder.to_owned(),
+            source: None,
+            also: Vec::new(),
+            revision: String::new(),
+            files: Vec::new(),
+            uses: Vec::new(),
+            is_locked: false,
+            is_closed: true,
+            unreadable: vec![refusal(folder, error)],
+        }
+    }
+
+    /// Whether it was pulled by these words.
+    fn is_found_by(&self, words: &str) -> bool {
+        self.source.iter().chain(&self.also).any(|known| same_words(known, words))
+    }
+
+    /// This payload, when all of it could be looked at.
+    /// # Errors
+    /// [`StoreError::Unreadable`].
+    pub fn readable(self) -> Result<Payload, StoreError> {
+        if self.state() == PayloadState::Unreadable {
+            return Err(StoreError::Unreadable { faults: self.unreadable(), name: self.name });
+        }
+        Ok(self)
+    }
+
+    /// What of it cannot be read, and why; each names its path. A payload whose lock file and files can be read is as usable
+    /// as any other.
+    pub fn unreadable(&self) -> Vec<String> {
+        let files = self.files.iter().filter_map(|file| file.unreadable.as_ref());
+        self.unreadable.iter().chain(files).cloned().collect()
     }
 
     /// How the payload is. What a refresh is still bringing does not count: until it is done, the old files are there.
@@ -207,7 +271,9 @@ impl Payload {
         let states =
             || self.files.iter().filter(|file| file.locked.is_some()).map(|file| file.state);
         let is_gone = |state| matches!(state, FileState::Missing | FileState::Partial { .. });
-        if !self.is_locked || states().any(is_gone) {
+        if self.is_closed || states().any(|state| state == FileState::Unreadable) {
+            PayloadState::Unreadable
+        } else if !self.is_locked || states().any(is_gone) {
             PayloadState::Incomplete
         } else if states().any(|state| state == FileState::Damaged) {
             PayloadState::Damaged
@@ -225,7 +291,7 @@ impl Payload {
             let mine = match file.state {
                 FileState::Verified | FileState::Changed | FileState::Damaged => bytes,
                 FileState::Partial { here } => here,
-                FileState::Missing => 0,
+                FileState::Missing | FileState::Unreadable => 0,
             };
             (here.saturating_add(mine), all.saturating_add(bytes.max(mine)))
         })
@@ -245,21 +311,28 @@ impl Payload {
 
     /// The model's first file, when the payload can be used.
     /// # Errors
-    /// [`StoreError::Incomplete`] says what is missing or damaged; [`StoreError::NoModel`].
+    /// [`StoreError::Incomplete`] says what is missing or damaged; [`StoreError::Unreadable`], [`StoreError::NoModel`].
     pub fn usable_model(&self) -> Result<PathBuf, StoreError> {
         let name = self.name.clone();
-        if matches!(self.state(), PayloadState::Incomplete | PayloadState::Damaged) {
-            let source = self.source.clone();
-            return Err(StoreError::Incomplete { name, faults: self.faults(), from: source });
+        match self.state() {
+            PayloadState::Incomplete | PayloadState::Damaged => {
+                let (faults, from) = (self.faults(), self.source.clone());
+                Err(StoreError::Incomplete { name, faults, from })
+            }
+            PayloadState::Unreadable => {
+                Err(StoreError::Unreadable { name, faults: self.unreadable() })
+            }
+            PayloadState::Complete | PayloadState::Changed => {
+                self.model_path().ok_or(StoreError::NoModel { name })
+            }
         }
-        self.model_path().ok_or(StoreError::NoModel { name })
     }
 
-    /// What is wrong with which file, each a few words.
+    /// What is wrong with which file, each a few words; first what cannot be read, with its path and the reason.
     pub fn faults(&self) -> Vec<String> {
         let fault = |file: &PayloadFile| {
             let told = match file.state {
-                FileState::Verified | FileState::Changed => return None,
+                FileState::Verified | FileState::Changed | FileState::Unreadable => return None,
                 FileState::Damaged => "is damaged".to_owned(),
                 FileState::Missing => "is missing".to_owned(),
                 FileState::Partial { here } => match file.bytes.filter(|&all| all > 0) {
@@ -271,7 +344,8 @@ impl Payload {
             };
             Some(format!("{} {told}", file.name))
         };
-        let faults: Vec<String> = self.files.iter().filter_map(fault).collect();
+        let mut faults = self.unreadable();
+        faults.extend(self.files.iter().filter_map(fault));
         if faults.is_empty() && !self.is_locked {
             return vec!["it has no payload.lock that can be read".to_owned()];
         }
@@ -282,6 +356,50 @@ impl Payload {
     pub fn is_under_way(&self) -> bool {
         self.folder.join(PARTIAL_DIR).is_dir()
     }
+}
+
+impl PayloadFile {
+    /// A file that was verified once, and may be on its way again.
+    fn of_locked(folder: &Path, locked: &LockedFile, wanted: Option<&WantedFile>) -> PayloadFile {
+        let path = folder.join(&locked.name);
+        let state = match (state_of(&path, locked), wanted) {
+            (Ok(FileState::Missing), Some(wanted)) => on_its_way(folder, wanted),
+            (state, _) => state,
+        };
+        let (state, unreadable) = seen(state, &path);
+        let (name, role, bytes) = (locked.name.clone(), locked.role, Some(locked.bytes));
+        PayloadFile { name, role, bytes, state, unreadable, locked: Some(locked.clone()) }
+    }
+
+    /// A file that was never here.
+    fn of_wanted(folder: &Path, file: &WantedFile) -> PayloadFile {
+        let path = partial_path(folder, &file.name);
+        let (state, unreadable) = seen(on_its_way(folder, file), &path);
+        let (name, role, bytes) = (file.name.clone(), file.role, file.bytes());
+        PayloadFile { name, role, bytes, state, unreadable, locked: None }
+    }
+}
+
+/// What was read of a payload; where it was not, why, with its path.
+fn told<T>(read: io::Result<Option<T>>, path: &Path, unreadable: &mut Vec<String>) -> Option<T> {
+    read.unwrap_or_else(|error| {
+        unreadable.push(refusal(path, &error));
+        None
+    })
+}
+
+/// How a file is; where that is not to be seen, why, with its path.
+fn seen(state: io::Result<FileState>, path: &Path) -> (FileState, Option<String>) {
+    match state {
+        Ok(state) => (state, None),
+        Err(error) => (FileState::Unreadable, Some(refusal(path, &error))),
+    }
+}
+
+/// `cannot read …`, with the path once where the error has it already.
+fn refusal(path: &Path, error: &io::Error) -> String {
+    let (path, said) = (path.display().to_string(), error.to_string());
+    if said.contains(&path) { said } else { format!("cannot read {path}: {said}") }
 }
 
 /// How the file at `path` is, of which the lock file says `locked`.

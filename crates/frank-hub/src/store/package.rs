@@ -155,11 +155,14 @@ impl<'a> Payload<'a> {
             sha256,
             git_sha1: None,
             modified_ns: modified_ns(&metadata),
+            changed_ns: None,
+            inode: None,
             damaged: false,
             fragment: Vec::new(),
         };
         let lock = PayloadLock {
             source: self.reference.source(),
+            also: Vec::new(),
             revision: self.reference.revision(),
             file: vec![file],
         };

@@ -1,5 +1,6 @@
 //! `payload.lock`: what a payload is made of and how it was verified. Never looks at the payload itself.
 
+use std::fs::Metadata;
 use std::io;
 use std::path::Path;
 
@@ -8,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::durable;
 use crate::digest::{Digest, Sha1, Sha256};
 use crate::listing::Role;
+use crate::reference::Reference;
+use crate::stamp::Stamp;
 
 /// Name of the lock file beside the payload's files.
 pub(crate) const LOCK_FILE: &str = "payload.lock";
@@ -20,6 +23,9 @@ pub(crate) const LOCK_FILE: &str = "payload.lock";
 pub struct PayloadLock {
     /// The reference it came from, without a digest.
     pub source: String,
+    /// Other references that led to it: the words of earlier pulls find it still.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// What the source calls this state of it: a commit, the versions of packages, or nothing.
     pub revision: String,
     /// Every file of the payload.
@@ -44,8 +50,15 @@ pub struct LockedFile {
     /// Its digest as a git blob, where that is what the source declares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_sha1: Option<Sha1>,
-    /// Modification time in nanoseconds since 1970: while it stays, the digest is taken to hold.
+    /// Modification time in nanoseconds since 1970.
     pub modified_ns: i64,
+    /// The time of the last change of anything about it, likewise. While both times, the number and the size stay, the
+    /// digest is taken to hold; a file of which the lock file says no such time is read once more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_ns: Option<i64>,
+    /// Its number on its drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode: Option<i64>,
     /// Whether it was found to have other bytes than these digests.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub damaged: bool,
@@ -88,13 +101,59 @@ impl PayloadLock {
         durable::write(folder, LOCK_FILE, &text)
     }
 
+    /// Keeps the words that found the payload when it was `before`, and those of `asked`, beside its own.
+    pub(crate) fn keep_words(&mut self, before: &PayloadLock, asked: &str) {
+        let words = before.also.iter().chain([&before.source]).map(String::as_str).chain([asked]);
+        let mut others: Vec<String> = words.map(unsigned_words).collect();
+        others.retain(|words| !same_words(words, &self.source));
+        others.sort_unstable_by_key(|words| (words.to_ascii_lowercase(), words.clone()));
+        others.dedup_by(|one, other| same_words(one, other));
+        self.also = others;
+    }
+
     /// The entry for `name`.
     pub fn file(&self, name: &str) -> Option<&LockedFile> {
         self.file.iter().find(|file| file.name == name)
     }
 }
 
+/// Words without what signs a request, which older versions kept.
+fn unsigned_words(words: &str) -> String {
+    match words.parse() {
+        Ok(Reference::Url(url)) => url.source(),
+        _ => words.to_owned(),
+    }
+}
+
+/// Whether two references say the same: the hub takes names of repositories in any case, and quants are found in any.
+pub(crate) fn same_words(one: &str, other: &str) -> bool {
+    one == other || (one.starts_with("hf:") && one.eq_ignore_ascii_case(other))
+}
+
 impl LockedFile {
+    /// How it was when its digest was taken; `None` where the lock file does not say all of it.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        let (modified_ns, changed_ns, inode) = (self.modified_ns, self.changed_ns?, self.inode?);
+        Some(Stamp { modified_ns, changed_ns, inode })
+    }
+
+    /// The same file after it was found good as it is now.
+    pub(super) fn stamped(self, stamp: Stamp) -> LockedFile {
+        let Stamp { modified_ns, changed_ns, inode } = stamp;
+        LockedFile { modified_ns, changed_ns: Some(changed_ns), inode: Some(inode), ..self }
+    }
+
+    /// Whether nobody touched it since its digest was taken.
+    pub(super) fn is_untouched(&self, now: &Metadata) -> bool {
+        now.len() == self.bytes && !self.damaged && self.stamp() == Some(Stamp::of(now))
+    }
+
+    /// Its paths at the source: those of its fragments where it was joined, none where the source names none.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
+        let whole = Some(self.path.as_str()).filter(|path| !path.is_empty());
+        self.fragment.iter().map(|fragment| fragment.path.as_str()).chain(whole)
+    }
+
     /// Whether this is what the source has as `segments` now; `None` where it declares too little to tell.
     pub(crate) fn is_of(&self, segments: &[SourceFile]) -> Option<bool> {
         if let [whole] = segments {
@@ -179,6 +238,8 @@ mod tests {
             sha256: Sha256::of(b"abc"),
             git_sha1: None,
             modified_ns: 0,
+            changed_ns: None,
+            inode: None,
             damaged: false,
             fragment: Vec::new(),
         };
@@ -192,5 +253,21 @@ mod tests {
         assert_eq!(file.is_of(&halves), Some(true));
         assert_eq!(file.is_of(&[source(1, None), source(2, Some(b"bc"))]), None);
         assert_eq!(file.is_of(&[source(1, None), source(2, Some(b"bd"))]), Some(false));
+    }
+
+    #[test]
+    fn words_of_earlier_pulls_are_kept_once_each() {
+        let lock = |source: &str, also: &[&str]| PayloadLock {
+            source: source.to_owned(),
+            also: also.iter().map(|&words| words.to_owned()).collect(),
+            revision: String::new(),
+            file: Vec::new(),
+        };
+        let mut longer = lock("hf:o/r:Q8_0,draft", &[]);
+        longer.keep_words(&lock("hf:o/r:q8_0", &["hf:o/r", "hf:O/r"]), "hf:o/r:Q8_0,draft");
+        assert_eq!(longer.also, ["hf:O/r", "hf:o/r:q8_0"]);
+        let mut shorter = lock("hf:o/r:Q8_0,draft", &[]);
+        shorter.keep_words(&longer, "hf:o/r:Q8_0");
+        assert_eq!(shorter.also, ["hf:O/r", "hf:o/r:Q8_0"]);
     }
 }

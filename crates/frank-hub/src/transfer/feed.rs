@@ -51,6 +51,8 @@ pub(super) struct Feed<'a> {
     waiting: RefCell<BTreeSet<usize>>,
     /// Where the last answer came from.
     target: RefCell<Option<Target>>,
+    /// Whether it was told that nothing marks the file.
+    is_told: Cell<bool>,
 }
 
 /// Why bringing a segment ended early.
@@ -80,7 +82,8 @@ impl<'a> Feed<'a> {
         wanted: BTreeSet<usize>,
     ) -> Feed<'a> {
         let (wanted, waiting) = (RefCell::new(wanted), RefCell::default());
-        Feed { place, segment, index, wanted, waiting, target: RefCell::default() }
+        let (target, is_told) = (RefCell::default(), Cell::default());
+        Feed { place, segment, index, wanted, waiting, target, is_told }
     }
 
     /// Brings all that is wanted.
@@ -93,6 +96,7 @@ impl<'a> Feed<'a> {
                 done => return done,
             };
             (self.place.watch.notice)(&Notice::Unranged { url: shown(&self.segment.url) });
+            self.tell_of_marks();
             let trouble = match self.bring_whole(body).await {
                 Ok(()) => return Ok(()),
                 Err(trouble) => trouble,
@@ -113,6 +117,7 @@ impl<'a> Feed<'a> {
         let work = Work::begin(self.place, first);
         let mut tries = Tries::new(self.place.client.patience());
         let body = self.ask_patiently(&work, &mut tries).await?;
+        self.tell_of_marks();
         let n_workers = PARALLEL_MAX.min(self.wanted.borrow().len());
         let mut first = Some((work, body));
         let mut workers: FuturesUnordered<_> =
@@ -177,8 +182,8 @@ impl<'a> Feed<'a> {
             Trouble::Stop(stop) => Err(stop),
             Trouble::Expired => Ok(()),
             Trouble::Again(error) => {
-                let retrying = self.place.watch.retrying();
-                tries.again(error, retrying).await.map_err(Stop::from)
+                let tell = |delay: &_| self.place.watch.delayed(delay);
+                tries.again(error, tell).await.map_err(Stop::from)
             }
         }
     }
@@ -214,7 +219,19 @@ impl<'a> Feed<'a> {
             }
             self.wanted.borrow_mut().remove(&range);
         }
-        Ok(())
+        // Without a digest nothing else would tell of a body that goes on behind the size that was told before.
+        match self.segment.digest {
+            None => self.check_end(body).await,
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a body of which more comes than was promised. An end that breaks off costs no byte.
+    async fn check_end(&self, mut body: Body) -> Result<(), Trouble> {
+        match self.next_chunk(&mut body).await {
+            Err(Trouble::Stop(stop @ Stop::Changed(_))) => Err(Trouble::Stop(stop)),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,18 +1,23 @@
 //! The range map: a journal beside a partial file that says which of its bytes are there and durable. Never reads the file.
 //!
 //! Text, one record a line, each behind a checksum of its own (CRC-32 in eight digits): a line that a crash tore ends what
-//! is believed. The head says what the file will be (`map`, `segment`…); then follow `etag`, `linked` (what the source
-//! calls this state of a segment), `range INDEX BYTES CRC` (so many bytes of the range are there, from its first one on,
-//! with that CRC-32; a later line of the same range counts) and `verified SHA256`.
+//! is believed. The head says what the file will be (`map`, `segment`…); then follow `etag`, `modified`, `linked` (what the
+//! source calls this state of a segment), `range INDEX BYTES CRC` (so many bytes of the range are there, from its first one on,
+//! with that CRC-32; a later line of the same range counts) and `verified SHA256 MODIFIED CHANGED INODE` (the times and the
+//! number of the file then).
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use frank_os::open_regular;
+
 use crate::digest::{Digest, Sha256};
+use crate::stamp::Stamp;
 
 use super::layout::Layout;
+use super::state::{LastModified, State};
 
 /// Version of the format.
 const VERSION: u32 = 1;
@@ -45,8 +50,8 @@ pub(super) struct Filled {
 /// What a source calls the state of a segment that is being brought.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Validator {
-    /// The strong `ETag` of the answers, with its quotes.
-    pub(super) etag: Option<String>,
+    /// That of the answers. Only what is strong enough to go on by is written down.
+    pub(super) state: State,
     /// The `X-Linked-Etag` of the redirect.
     pub(super) linked: Option<String>,
 }
@@ -68,8 +73,8 @@ pub(super) struct Saved {
     pub(super) validators: Vec<Validator>,
     /// One entry for each range of the layout.
     pub(super) filled: Vec<Filled>,
-    /// Digest of the whole file, once that is complete, verified and durable.
-    pub(super) verified: Option<Sha256>,
+    /// Digest of the whole file, once that is complete, verified and durable, and by what it is known since then.
+    pub(super) verified: Option<(Sha256, Stamp)>,
 }
 
 impl Saved {
@@ -105,7 +110,8 @@ impl Saved {
 
     /// Reads a map. `None` where there is none, or one whose head is of no use.
     pub(super) fn read(path: &Path) -> io::Result<Option<Saved>> {
-        let file = match File::open(path) {
+        let file = match open_regular(path, OpenOptions::new().read(true)).map_err(io::Error::from)
+        {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -134,13 +140,16 @@ impl Saved {
                 *filled = Filled { bytes, crc };
                 self.verified = None;
             }
-            "etag" | "linked" => {
+            "etag" | "modified" | "linked" => {
                 let (index, text) = rest.split_once(' ')?;
                 let validator = self.validators.get_mut(index.parse::<usize>().ok()?)?;
-                let slot = if word == "etag" { &mut validator.etag } else { &mut validator.linked };
-                *slot = Some(text.to_owned());
+                match word {
+                    "etag" => validator.state.etag = Some(text.to_owned()),
+                    "linked" => validator.linked = Some(text.to_owned()),
+                    _ => validator.state.modified = Some(LastModified::settled(text)?),
+                }
             }
-            "verified" => self.verified = Some(rest.parse().ok()?),
+            "verified" => self.verified = read_verified(rest),
             _ => return None,
         }
         Some(())
@@ -171,6 +180,9 @@ impl Saved {
         for (index, filled) in self.filled.iter().enumerate().filter(|(_, filled)| filled.bytes > 0)
         {
             push_range(&mut text, index, *filled);
+        }
+        if let Some((sha256, stamp)) = self.verified {
+            push_verified(&mut text, sha256, stamp);
         }
         text
     }
@@ -239,9 +251,25 @@ fn push_range(text: &mut String, index: usize, filled: Filled) {
     push_line(text, &format!("range {index} {} {:08x}", filled.bytes, filled.crc));
 }
 
+/// What is verified; `None` where the record does not say by what the file is known, so that it is hashed again.
+fn read_verified(record: &str) -> Option<(Sha256, Stamp)> {
+    let mut fields = record.split(' ');
+    let sha256 = fields.next()?.parse().ok()?;
+    let mut number = || fields.next()?.parse().ok();
+    Some((sha256, Stamp { modified_ns: number()?, changed_ns: number()?, inode: number()? }))
+}
+
+fn push_verified(text: &mut String, sha256: Sha256, stamp: Stamp) {
+    let Stamp { modified_ns, changed_ns, inode } = stamp;
+    push_line(text, &format!("verified {sha256} {modified_ns} {changed_ns} {inode}"));
+}
+
 fn push_validator(text: &mut String, index: usize, validator: &Validator) {
-    if let Some(etag) = &validator.etag {
+    if let Some(etag) = &validator.state.etag {
         push_line(text, &format!("etag {index} {etag}"));
+    }
+    if let Some(modified) = validator.state.modified.as_ref().filter(|known| known.is_settled) {
+        push_line(text, &format!("modified {index} {}", modified.text));
     }
     if let Some(linked) = &validator.linked {
         push_line(text, &format!("linked {index} {linked}"));
@@ -287,10 +315,10 @@ impl RangeMap {
         self.append(&text)
     }
 
-    /// Adds that the whole file is there, with this digest, and is the right one.
-    pub(super) fn add_verified(&mut self, sha256: Sha256) -> io::Result<()> {
+    /// Adds that the whole file is there, with this digest, and is the right one as long as it is known by `stamp`.
+    pub(super) fn add_verified(&mut self, sha256: Sha256, stamp: Stamp) -> io::Result<()> {
         let mut text = String::new();
-        push_line(&mut text, &format!("verified {sha256}"));
+        push_verified(&mut text, sha256, stamp);
         self.append(&text)
     }
 
@@ -319,20 +347,23 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = map_path(&dir.path().join("m.gguf"));
         let mut map = RangeMap::write(&path, &saved()).unwrap();
-        let etag = Validator { etag: Some("\"a b\"".to_owned()), linked: None };
+        let etag = State::of(Some("\"a b\""), Some("Wed, 21 Oct 2015 07:28:00 GMT"), None);
+        let etag = Validator { state: etag, linked: None };
         map.add(&[(1, etag.clone())], &[]).unwrap();
         let first = Filled { bytes: 3, crc: 7 };
         map.add(&[], &[(0, first), (2, Filled { bytes: 4, crc: u32::MAX })]).unwrap();
         map.add(&[], &[(0, Filled { bytes: 8, crc: 9 })]).unwrap();
         let read = Saved::read(&path).unwrap().unwrap();
         let mut expected = saved();
-        expected.validators[1] = etag;
+        expected.validators[1].state.etag = etag.state.etag;
         expected.filled[0] = Filled { bytes: 8, crc: 9 };
         expected.filled[2] = Filled { bytes: 4, crc: u32::MAX };
         assert_eq!(read, expected);
         assert_eq!((read.here(), read.total()), (12, 25));
-        map.add_verified(Sha256::of(b"y")).unwrap();
-        assert_eq!(Saved::read(&path).unwrap().unwrap().verified, Some(Sha256::of(b"y")));
+        let verified = (Sha256::of(b"y"), Stamp { modified_ns: 1, changed_ns: 2, inode: -3 });
+        map.add_verified(verified.0, verified.1).unwrap();
+        expected.verified = Some(verified);
+        assert_eq!(Saved::read(&path).unwrap().unwrap(), expected);
         // Written anew, it says the same in fewer lines.
         RangeMap::write(&path, &expected).unwrap();
         assert_eq!(Saved::read(&path).unwrap().unwrap(), expected);
@@ -384,7 +415,9 @@ mod tests {
             fs::write(&path, text).unwrap();
             assert_eq!(Saved::read(&path).unwrap(), None, "{records:?}");
         }
-        for record in ["range 0 9 0", "range 4 1 0", "range 0 1 zz", "etag 7 x", "other 1"] {
+        for record in
+            ["range 0 9 0", "range 4 1 0", "range 0 1 zz", "etag 7 x", "modified 0 x", "other 1"]
+        {
             let mut text = saved().text();
             push_line(&mut text, record);
             push_line(&mut text, "range 1 1 0");

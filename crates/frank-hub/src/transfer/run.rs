@@ -14,6 +14,7 @@ use frank_os::{DataFile, free_disk};
 use crate::digest::{Digest, Sha256};
 use crate::fetch::{Progress, Stage};
 use crate::http::{Client, HttpError, TICK, plain, shown};
+use crate::stamp::Stamp;
 
 use super::board::Board;
 use super::feed::{Feed, Place, Sink, Stop};
@@ -32,8 +33,10 @@ pub(super) struct Run<'a> {
     file: File,
     data: DataFile,
     map: RangeMap,
-    /// The digest, when an earlier call finished the file.
+    /// The digest, when an earlier call finished the file and nobody touched it since.
     verified: Option<Sha256>,
+    /// Whether an earlier call left bytes.
+    is_resumed: bool,
 }
 
 /// How a run ended that did not fail.
@@ -65,17 +68,21 @@ impl<'a> Run<'a> {
                 (fresh(wanted, sizes)?, 0)
             }
         };
+        let is_resumed = saved.here() > 0;
         check_room(partial, saved.total().saturating_sub(held_bytes))?;
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(true).truncate(false).open(partial);
         let file = file.map_err(io("open"))?;
-        file.set_len(saved.total()).map_err(io("extend"))?;
+        if !is_resumed {
+            // What is there has its size already, and setting it would count as a change.
+            file.set_len(saved.total()).map_err(io("extend"))?;
+        }
         let data = DataFile::open(partial)?;
         let map = RangeMap::write(&map_path(partial), &saved);
         let map = map.map_err(io("write the range map of"))?;
-        let verified = saved.verified;
+        let verified = saved.verified.map(|(sha256, _)| sha256);
         let board = Board::new(saved.layout, saved.filled, saved.validators);
-        Ok(Run { client, segments, partial, watch, board, file, data, map, verified })
+        Ok(Run { client, segments, partial, watch, board, file, data, map, verified, is_resumed })
     }
 
     /// Bytes of bodies that came over the network.
@@ -90,8 +97,10 @@ impl<'a> Run<'a> {
         }
         match self.run_rounds() {
             Ok(hashed) => {
-                let finished =
-                    self.file.sync_all().and_then(|()| self.map.add_verified(hashed.sha256));
+                let finished = self.file.sync_all().and_then(|()| {
+                    let stamp = Stamp::of(&self.file.metadata()?);
+                    self.map.add_verified(hashed.sha256, stamp)
+                });
                 finished.map_err(TransferError::io("sync", self.partial))?;
                 Ok(Outcome::Done(self.brought(hashed.sha256, false)))
             }
@@ -112,7 +121,12 @@ impl<'a> Run<'a> {
         let missing: Wanted =
             (0..self.segments.len()).map(|segment| self.board.missing(segment)).collect();
         let mut hashed = self.bring_and_hash(&missing)?;
-        let damaged = self.damaged(&self.wrong(&hashed))?;
+        let mut suspects = self.wrong(&hashed);
+        if self.is_resumed {
+            // No digest would tell of bytes that went wrong since they came.
+            suspects.extend(self.undeclared());
+        }
+        let damaged = self.damaged(&suspects)?;
         if let Some(bytes) = self.bytes_of(&damaged) {
             (self.watch.notice)(&Notice::Repairing { bytes });
             damaged.iter().flatten().for_each(|&range| self.board.empty(range));
@@ -136,6 +150,12 @@ impl<'a> Run<'a> {
         let pairs = self.segments.iter().zip(&hashed.segments);
         let wrong = pairs.enumerate().filter(|(_, (segment, got))| segment.digest != **got);
         wrong.map(|(index, _)| index).collect()
+    }
+
+    /// The segments that no digest vouches for.
+    fn undeclared(&self) -> impl Iterator<Item = usize> {
+        let segments = self.segments.iter().enumerate();
+        segments.filter(|(_, segment)| segment.digest.is_none()).map(|(index, _)| index)
     }
 
     /// All ranges of some segments.
@@ -296,8 +316,10 @@ fn held(
     // Without a digest or a name for the state of the source, bytes of two states could not be told apart.
     let mut states = saved.segments.iter().zip(&saved.validators);
     let is_known = states.all(|(segment, validator)| {
-        segment.digest.is_some() || validator.etag.is_some() || validator.linked.is_some()
+        segment.digest.is_some() || validator.linked.is_some() || validator.state.is_strong()
     });
+    let now = Stamp::of(&metadata);
+    saved.verified = saved.verified.filter(|(_, stamp)| *stamp == now);
     Ok((is_known && metadata.len() == saved.total()).then_some((saved, metadata)))
 }
 

@@ -1,10 +1,11 @@
 //! JSON answers of the mock hub: what is tried again and after which pause, where redirects may lead, and what errors say.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use frank_hub::http::{Client, HttpError, Missing, Page, Patience, TokenUse, Tokens};
+use frank_hub::http::{Client, Delay, HttpError, Missing, Page, Patience, TokenUse, Tokens};
 use frank_testkit::mock_hub::{Answer, Fault, Host, MockHub, Place, Repository, Rule};
 use serde_json::{Value, json};
 use url::Url;
@@ -48,7 +49,7 @@ impl Scene {
         });
         let patience = Patience { pause, ..Patience::default() };
         let client = Client::new(self.tokens.clone(), Some(Arc::clone(&self.interrupt))).unwrap();
-        client.with_patience(patience).unwrap().json(&self.url())
+        client.with_patience(patience).unwrap().json(&self.url(), &|_| ())
     }
 
     fn pauses(&self) -> Vec<u64> {
@@ -91,13 +92,62 @@ fn a_hub_that_is_not_there_is_tried_again_and_named() {
     let pause = Arc::new(|_| Duration::ZERO);
     let client =
         client.with_patience(Patience { attempts: 3, pause, ..Patience::default() }).unwrap();
-    let error = client.json::<Value>(&url).unwrap_err();
+    let error = client.json::<Value>(&url, &|_| ()).unwrap_err();
     assert_eq!(error.reason(), "http");
     assert!(
         error.to_string().starts_with(&format!("no answer from {closed}: Connection refused")),
         "{error}"
     );
     drop(scene);
+}
+
+/// The error of a question to `url`, and what was told while it was waited for.
+fn told(url: &Url, patience: Patience) -> (HttpError, Vec<Delay>) {
+    let told = RefCell::new(Vec::new());
+    let client = Client::new(Tokens::none(), None).unwrap().with_patience(patience).unwrap();
+    let tell = |delay: &Delay| told.borrow_mut().push(delay.clone());
+    let error = client.json::<Value>(url, &tell).unwrap_err();
+    (error, told.into_inner())
+}
+
+#[test]
+fn a_hub_that_is_not_there_is_told_of_at_each_try_and_given_up_after_20_s() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url: Url = format!("http://{closed}/").parse().unwrap();
+    let pause = Arc::new(|_| Duration::ZERO);
+    let (error, told) = told(&url, Patience { pause, ..Patience::default() });
+    let mut pauses = Duration::ZERO;
+    for (index, delay) in told.iter().enumerate() {
+        let Delay::Retry { error, attempt, pause } = delay else { panic!("{delay:?}") };
+        assert_eq!((*attempt as usize, error.reason()), (index + 2, "http"));
+        pauses += *pause;
+    }
+    // Longer pauses of half a second to 16 s, and never one that would go beyond.
+    assert!((4..=6).contains(&told.len()), "{told:?}");
+    assert!(pauses > Duration::from_secs(7) && pauses < Duration::from_secs(20), "{pauses:?}");
+    assert!(told[0].to_string().contains(&format!("s: no answer from {closed}")), "{}", told[0]);
+    assert!(error.hint().unwrap().contains("HF_ENDPOINT"), "{error}");
+}
+
+#[test]
+fn a_hub_that_says_nothing_is_told_of_while_it_is_waited_for() {
+    // Connections are taken by the system, and nobody answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url: Url = format!("http://{}/", silent.local_addr().unwrap()).parse().unwrap();
+    let patience = Patience {
+        connect: Duration::from_millis(50),
+        idle: Duration::from_millis(50),
+        quiet: Duration::from_millis(10),
+        silent: Duration::from_secs(5),
+        pause: Arc::new(|_| Duration::ZERO),
+        ..Patience::default()
+    };
+    let (error, told) = told(&url, patience);
+    assert!(matches!(error, HttpError::Stalled { .. }), "{error}");
+    let is_silence = |delay: &Delay| matches!(delay, Delay::Silence { .. });
+    assert!(is_silence(&told[0]) && !is_silence(&told[1]) && is_silence(&told[2]), "{told:?}");
+    assert!(told.len() < 12, "{told:?}");
+    assert!(told[0].to_string().starts_with("waiting for 127.0.0.1:"), "{}", told[0]);
 }
 
 #[test]

@@ -27,13 +27,14 @@ fn repository() -> Repository {
 fn listed_by(hub: &MockHub, reference: &str) -> Result<Listing, ListError> {
     let endpoint: Url = hub.endpoint().parse().unwrap();
     let client = Client::new(Tokens::none(), None).unwrap();
-    list(&reference.parse().unwrap(), &endpoint, &client)
+    list(&reference.parse().unwrap(), &endpoint, &client, &|_| ())
 }
 
 /// The listing of something that is no repository of the hub, so that nothing is asked.
 fn listed(reference: &str) -> Result<Listing, ListError> {
     let client = Client::new(Tokens::none(), None).unwrap();
-    list(&reference.parse().unwrap(), &"https://hub.invalid/".parse().unwrap(), &client)
+    let endpoint = "https://hub.invalid/".parse().unwrap();
+    list(&reference.parse().unwrap(), &endpoint, &client, &|_| ())
 }
 
 fn paths(listing: &Listing) -> Vec<&str> {
@@ -275,9 +276,9 @@ fn what_a_repository_has_beside_the_payload_is_neither_fetched_nor_verified() {
     let scene = Scene::new(vec![repository]);
     let pulled = scene.pull("hf:org/tiny-GGUF:q4_k_m").unwrap();
     let verified = scene.store().verify(&pulled.payload, &|_, _| ()).unwrap();
-    let names: Vec<&str> = verified.iter().map(|file| file.name.as_str()).collect();
+    let names: Vec<&str> = verified.files.iter().map(|file| file.name.as_str()).collect();
     assert_eq!(names, [store_scene::MODEL, store_scene::PROJECTOR, store_scene::TEMPLATE]);
-    assert!(verified.iter().all(|file| file.verdict.reason() == "verified"), "{verified:?}");
+    assert!(verified.files.iter().all(|file| file.verdict.reason() == "verified"), "{verified:?}");
     let seen = scene.hub.requests();
     assert!(
         !seen.iter().any(|request| request.target.contains("MTP")),

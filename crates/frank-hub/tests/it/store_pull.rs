@@ -99,7 +99,7 @@ fn rot_that_leaves_the_time_alone_is_found_by_a_verification_and_then_mended() {
     let pulled = scene.pull(TINY).unwrap();
     rot(&pulled.folder.join(MODEL));
     let verify = || scene.store().verify(&pulled.payload, &|_, _| ()).unwrap();
-    let reasons = || verify().iter().map(|file| file.verdict.reason()).collect::<Vec<_>>();
+    let reasons = || verify().files.iter().map(|file| file.verdict.reason()).collect::<Vec<_>>();
     assert_eq!(reasons(), ["sha256", "verified", "verified"]);
     let payload = scene.store().payload(&pulled.payload).unwrap();
     assert_eq!(payload.state(), PayloadState::Damaged);
@@ -238,7 +238,7 @@ fn rot_in_a_file_that_two_payloads_share_is_mended_with_bytes_of_the_source() {
     scene.pull("hf:org/other-GGUF:Q8_0").unwrap();
     rot(&first.folder.join(PROJECTOR));
     let verdicts = scene.store().verify(&first.payload, &|_, _| ()).unwrap();
-    assert!(verdicts.iter().any(|file| file.verdict.reason() == "sha256"));
+    assert!(verdicts.files.iter().any(|file| file.verdict.reason() == "sha256"));
     scene.pull(TINY).unwrap();
     assert_eq!(fs::read(first.folder.join(PROJECTOR)).unwrap(), gguf(2));
 }

@@ -1,10 +1,12 @@
 //! Answers that go wrong between a hub and the drive: what the transfer makes of each, and by which reason it refuses.
 
 mod scene;
+mod without_digest;
 mod wrong_content;
 
 use std::time::Duration;
 
+use frank_hub::http::Delay;
 use frank_hub::transfer::Notice;
 use frank_testkit::mock_hub::{Answer, Content, Fault, Host, Place, Repository, Rule};
 
@@ -13,6 +15,10 @@ use scene::{
     BYTES, CONFIG_TEXT, MIB, MODEL, N_RANGES, PART, REPOSITORY, Scene, TOKEN, bytes, model,
     repository, resolve, sha256,
 };
+
+fn is_retry(notice: &Notice) -> bool {
+    matches!(notice, Notice::Delayed { delay: Delay::Retry { attempt: 2, .. } })
+}
 
 #[test]
 fn both_kinds_of_files_come_whole_and_by_bounded_ranges_only() {
@@ -37,7 +43,7 @@ fn answers_that_fail_in_passing_are_asked_for_again() {
             resolve(Answer::status(status)).times(1),
         ]);
         let got = scene.bring(scene.model());
-        assert!(matches!(got.notices[0], Notice::Retrying { .. }), "{status}");
+        assert!(is_retry(&got.notices[0]), "{status}");
         got.holds(&scene, &model());
         assert_eq!(scene.sent_too_much(), 0, "{status}");
     }
@@ -181,7 +187,7 @@ fn an_answer_with_another_range_than_the_one_asked_for_is_refused() {
 fn a_body_that_is_cut_goes_on_where_it_ended() {
     let scene = Scene::with([bytes(Fault::Cut(300_000)).times(5)]);
     let got = scene.bring(scene.model());
-    assert!(matches!(got.notices[0], Notice::Retrying { .. }));
+    assert!(is_retry(&got.notices[0]));
     let brought = got.holds(&scene, &model());
     assert_eq!((brought.received, scene.sent_too_much()), (BYTES, 0));
     // However often it happens, as long as something comes each time.

@@ -7,7 +7,7 @@ use frank_gguf::{ModelHeader, TensorInfo};
 use frank_os::AnonBuffer;
 use frank_plan::{ComputeNeeds, ExpertLayer, LayerState, ModelNeeds, Size};
 
-use super::{output_compute, runtime_bytes, saturate, slot_bytes};
+use super::{PAGE_TABLE_REACH, output_compute, runtime_bytes, saturate, slot_bytes};
 use crate::error::ArchError;
 use crate::keys::Keys;
 use crate::kv::KvTypes;
@@ -60,6 +60,7 @@ pub(super) fn from_tensors(
         state,
         compute: compute_needs(&count, experts_used, n_vocab),
         runtime_bytes: runtime_bytes(header, n_vocab),
+        page_table_reach: PAGE_TABLE_REACH,
         io_staging_bytes: STAGING_BYTES as u64,
         decode_bytes_per_token: stored.dense.saturating_add(used_bytes),
         prompt: prompt_work(header, name),

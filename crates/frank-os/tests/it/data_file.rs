@@ -133,8 +133,24 @@ fn what_is_not_a_file_is_refused_by_kind_without_waiting() {
     check_kind(&pipe, "pipe");
     let socket = dir.path().join("socket");
     let _listener = UnixListener::bind(&socket).unwrap();
-    // A socket cannot even be opened.
-    assert!(matches!(DataFile::open(&socket), Err(OsError::Open { .. })));
+    check_kind(&socket, "socket");
+}
+
+#[test]
+fn a_pipe_that_nobody_reads_is_not_waited_for_to_be_written_to() {
+    let dir = tempfile::tempdir().unwrap();
+    let (pipe, path) = (dir.path().join("pipe"), dir.path().join("file"));
+    make_pipe(&pipe);
+    let create = |path: &Path| {
+        let mut options = std::fs::OpenOptions::new();
+        frank_os::open_regular(path, options.write(true).create(true).truncate(true))
+    };
+    for (path, expected) in [(pipe.as_path(), "pipe"), (dir.path(), "directory")] {
+        let error = create(path).unwrap_err();
+        assert!(matches!(error, OsError::NotAFile { kind, .. } if kind == expected), "{error}");
+    }
+    create(&path).unwrap().write_all(b"written").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"written");
 }
 
 fn check_kind(path: &Path, expected: &str) {

@@ -180,3 +180,24 @@ fn a_context_beyond_the_trained_one_is_a_warning_and_no_refusal() {
     let plan = plan(&unknown, &machine(64 * GIB, 64 * GIB), &settings(10_000, 1, 256)).unwrap();
     assert_eq!(plan.warnings, ["from the model"]);
 }
+
+#[test]
+fn page_tables_are_counted_with_what_they_map_whatever_of_it_fits() {
+    let needs = ModelNeeds { page_table_reach: 512, ..expert_model() };
+    let all = plan(&needs, &machine(64 * GIB, 64 * GIB), &Limits::default()).unwrap();
+    let (used, experts) = (all.devices[0].used, all.devices[0].uses.experts);
+    for budget in [used, used - experts / 4, used - experts / 2] {
+        let limits = Limits { memory_budget: Some(budget), ..Limits::default() };
+        let plan = plan(&needs, &machine(64 * GIB, 64 * GIB), &limits).unwrap();
+        let device = &plan.devices[0];
+        let mapped = device.used - (device.uses.runtime - 20 * MIB);
+        assert_eq!(device.used - mapped, mapped.div_ceil(512), "tables");
+        assert!(device.used <= budget, "{} of {budget}", device.used);
+        // A slot more would not have fitted.
+        assert!(
+            budget - device.used < 4 * MIB + plan.experts.bytes_each,
+            "{} left",
+            budget - device.used
+        );
+    }
+}

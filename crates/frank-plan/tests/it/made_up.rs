@@ -29,6 +29,7 @@ pub(crate) fn dense_model() -> ModelNeeds {
             per_context_token: 16,
         },
         runtime_bytes: 20 * MIB,
+        page_table_reach: 0,
         io_staging_bytes: 4 * MIB,
         decode_bytes_per_token: 90 * MIB,
         prompt: PromptWork { multiply_adds: 106_000_000, attention_multiply_adds: 34_560 },

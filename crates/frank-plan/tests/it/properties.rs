@@ -67,8 +67,8 @@ proptest! {
     fn a_prefix_cache_takes_what_was_asked_for_and_uses_all_of_it(
         needs in needs(), limits in limits(), asked in bytes(2 * GIB),
     ) {
-        // Slots of streamed experts would take what is left.
-        let needs = ModelNeeds { expert_layers: Vec::new(), ..needs };
+        // Slots of streamed experts would take what is left, and more memory takes more page tables.
+        let needs = ModelNeeds { expert_layers: Vec::new(), page_table_reach: 0, ..needs };
         let with = Limits { prefix_cache: Some(asked), ..limits.clone() };
         let without = Limits { prefix_cache: None, ..limits };
         let plan = |limits: &Limits| plan(&needs, &machine(1 << 60, 1 << 60), limits);

@@ -46,10 +46,11 @@ fn compute() -> impl Strategy<Value = ComputeNeeds> {
 
 pub(crate) fn needs() -> impl Strategy<Value = ModelNeeds> {
     let sizes = (bytes(4 * GIB), bytes(4 * GIB), bytes(64 * MIB), bytes(64 * MIB), bytes(GIB));
+    let page_table_reach = prop_oneof![Just(0), Just(512)];
     let counts = (count(64), count(128), count(8), count(32_768));
     let lists = (collection::vec(layer(), 0..6), collection::vec(expert_layer(), 0..6));
-    (sizes, counts, lists, compute()).prop_map(
-        |(sizes, counts, (state, mut expert_layers), compute)| {
+    (sizes, page_table_reach, counts, lists, compute()).prop_map(
+        |(sizes, page_table_reach, counts, (state, mut expert_layers), compute)| {
             let (
                 dense_bytes,
                 expert_bytes,
@@ -72,6 +73,7 @@ pub(crate) fn needs() -> impl Strategy<Value = ModelNeeds> {
                 state,
                 compute,
                 runtime_bytes,
+                page_table_reach,
                 io_staging_bytes,
                 decode_bytes_per_token,
                 ..dense_model()

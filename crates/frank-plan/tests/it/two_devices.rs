@@ -27,6 +27,7 @@ fn model() -> ModelNeeds {
         state: vec![LayerState::Paged { bytes_per_token: 1152, window: None }; 40],
         compute: ComputeNeeds { fixed: 8 * MIB, per_row: MIB, ..ComputeNeeds::default() },
         runtime_bytes: 60 * MIB,
+        page_table_reach: 0,
         io_staging_bytes: 4 * MIB,
         decode_bytes_per_token: 8 * GIB + 240 * SLOT_BYTES,
         prompt: PromptWork { multiply_adds: 12_000_000_000, attention_multiply_adds: 1 << 20 },

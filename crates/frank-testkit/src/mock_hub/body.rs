@@ -50,6 +50,8 @@ impl Sender<'_> {
                 }
                 Ok(true)
             }
+            // The end of the connection is the end of the body.
+            Some(Fault::NoLength) => self.send_up_to(part, part.end).map(|()| false),
             _ => self.send_up_to(part, part.end).map(|()| true),
         }
     }

@@ -14,6 +14,8 @@ pub enum Fault {
     WithoutRange(Answer),
     /// The whole file is sent with status 200, whatever range was asked for.
     IgnoreRange,
+    /// The whole file is sent with status 200 and without its length; the connection ends behind it.
+    NoLength,
     /// The range that is sent, and said to be sent, begins this many bytes after the one that was asked for.
     ShiftRange(u64),
     /// The connection is closed after this many bytes of the body.
@@ -123,6 +125,7 @@ impl Rule {
             Fault::Flip(offsets) => offsets.iter().any(|offset| (begin..end).contains(offset)),
             Fault::Answer(_)
             | Fault::IgnoreRange
+            | Fault::NoLength
             | Fault::ShiftRange(_)
             | Fault::Cut(_)
             | Fault::Stall(_)

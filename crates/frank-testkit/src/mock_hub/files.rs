@@ -3,6 +3,7 @@
 use super::api;
 use super::content::Content;
 use super::fault::{Circumstances, Fault, Place, Rules};
+use super::mark::{Mark, Marks};
 use super::message::{Answer, Asked, Head, encode};
 use super::repository::{ObjectName, StoredFile};
 use super::shelf::Held;
@@ -81,7 +82,7 @@ impl FileRequest<'_> {
         match self.find(repository, commit, path) {
             Ok((file, commit)) => {
                 let headers = vec![("x-repo-commit".to_owned(), commit)];
-                self.serve(path, file, file.object_name(), headers)
+                self.serve(path, file, &Marks::etag(file.object_name()), headers)
             }
             Err(refusal) => Reply::Answer(refusal),
         }
@@ -90,17 +91,17 @@ impl FileRequest<'_> {
     /// `/objects/SHA256/…/PATH` of the other host: the bytes of a large file, whatever became of it at the hub.
     pub(super) fn object(&self, sha256: &str, path: &str) -> Reply {
         match self.held.object(sha256) {
-            Some(file) => self.serve(path, file, &file.storage_etag(), Vec::new()),
+            Some(file) => self.serve(path, file, &Marks::etag(&file.storage_etag()), Vec::new()),
             None => Reply::Answer(Answer::status(404)),
         }
     }
 
-    /// `/web/ORGANISATION/REPOSITORY/PATH` of the other host: a plain web server with the newest files.
-    pub(super) fn web(&self, repository: &str, path: &str) -> Reply {
+    /// `/web/MARK/ORGANISATION/REPOSITORY/PATH` of the other host: a plain web server with the newest files.
+    pub(super) fn web(&self, repository: &str, path: &str, mark: Mark) -> Reply {
         let repository = self.held.repository(repository);
         let commit = repository.and_then(|repository| repository.at("main"));
         match commit.and_then(|commit| commit.files.get(path)) {
-            Some(file) => self.serve(path, file, &file.storage_etag(), Vec::new()),
+            Some(file) => self.serve(path, file, &Marks::of(file, mark), Vec::new()),
             None => Reply::Answer(Answer::status(404)),
         }
     }
@@ -134,20 +135,20 @@ impl FileRequest<'_> {
         &self,
         path: &str,
         file: &StoredFile,
-        etag: &str,
+        marks: &Marks,
         mut headers: Vec<(String, String)>,
     ) -> Reply {
         let fault = self.strike(Place::Bytes, path, file);
         if let Some(Fault::Answer(answer) | Fault::WithoutRange(answer)) = fault {
             return Reply::Answer(answer);
         }
-        let etag = format!("\"{etag}\"");
         let total = file.content.len();
-        let same = self.head.header("if-range").is_none_or(|meant| meant == etag);
-        let range = self.head.header("range").filter(|_| same && fault != Some(Fault::IgnoreRange));
+        let same = self.head.header("if-range").is_none_or(|meant| marks.are(meant));
+        let ignored = matches!(fault, Some(Fault::IgnoreRange | Fault::NoLength));
+        let range = self.head.header("range").filter(|_| same && !ignored);
         let shift = if let Some(Fault::ShiftRange(shift)) = fault { shift } else { 0 };
+        headers.extend(marks.headers());
         headers.extend([
-            ("etag".to_owned(), etag),
             ("accept-ranges".to_owned(), "bytes".to_owned()),
             ("content-type".to_owned(), "binary/octet-stream".to_owned()),
         ]);

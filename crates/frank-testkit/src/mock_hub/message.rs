@@ -147,13 +147,21 @@ impl Answer {
     }
 }
 
-/// The head of an answer, with everything up to the body.
-pub(super) fn answer_head(status: u16, headers: &[(String, String)], body_bytes: u64) -> String {
+/// The head of an answer, with everything up to the body; without its length, the end of the connection is that of the body.
+pub(super) fn answer_head(
+    status: u16,
+    headers: &[(String, String)],
+    body_bytes: Option<u64>,
+) -> String {
     let mut head = format!("HTTP/1.1 {status} {}\r\n", reason(status));
     for (name, value) in headers {
         write!(head, "{name}: {value}\r\n").expect("a String takes everything");
     }
-    write!(head, "content-length: {body_bytes}\r\n\r\n").expect("a String takes everything");
+    match body_bytes {
+        Some(bytes) => write!(head, "content-length: {bytes}\r\n\r\n"),
+        None => write!(head, "connection: close\r\n\r\n"),
+    }
+    .expect("a String takes everything");
     head
 }
 

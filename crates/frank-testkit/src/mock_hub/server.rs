@@ -11,6 +11,7 @@ use super::api;
 use super::body::Sender;
 use super::fault::{Circumstances, Fault, Place, Rules};
 use super::files::{FileRequest, Reply};
+use super::mark::Mark;
 use super::message::{Answer, Head, answer_head};
 use super::record::{Host, Meter, Record};
 use super::shelf::Shelf;
@@ -122,14 +123,16 @@ fn serve(shared: &Shared, host: Host, mut stream: TcpStream) -> io::Result<()> {
             Reply::Answer(answer) => {
                 shared.record.change(number, |request| request.status = answer.status);
                 let bytes = answer.body.len() as u64;
-                let mut message = answer_head(answer.status, &answer.headers, bytes).into_bytes();
+                let start = answer_head(answer.status, &answer.headers, Some(bytes));
+                let mut message = start.into_bytes();
                 message.extend(answer.body.iter().take_while(|_| !headers_only));
                 stream.write_all(&message)?;
                 true
             }
             Reply::File(part) => {
                 shared.record.change(number, |request| request.status = part.status);
-                let bytes = part.end - part.begin;
+                let bytes = Some(part.end - part.begin);
+                let bytes = bytes.filter(|_| part.fault != Some(Fault::NoLength));
                 stream.write_all(answer_head(part.status, &part.headers, bytes).as_bytes())?;
                 let Shared { meter, shelf, record, .. } = shared;
                 let mut sender = Sender { stream: &mut stream, meter, shelf, record, number };
@@ -174,8 +177,11 @@ impl Shared {
             (Host::Storage, ["objects", sha256, _, _, file @ ..]) => {
                 request.object(sha256, &about(file))
             }
-            (Host::Storage, ["web", organisation, repository, file @ ..]) => {
-                request.web(&format!("{organisation}/{repository}"), &about(file))
+            (Host::Storage, ["web", mark, organisation, repository, file @ ..]) => {
+                let Some(mark) = Mark::called(mark) else {
+                    return Reply::Answer(Answer::status(404));
+                };
+                request.web(&format!("{organisation}/{repository}"), &about(file), mark)
             }
             _ => Reply::Answer(Answer::status(404)),
         }

@@ -28,7 +28,7 @@ impl Shelf {
         Shelf(Mutex::new(held))
     }
 
-    /// Makes a new commit in which the file at `path` is another one.
+    /// Makes a new commit in which the file at `path` is another one; one that was not there is large.
     pub fn push(&self, repository: &str, path: &str, content: impl Into<Content>) {
         let mut held = self.held();
         let repository = held.repository_mut(repository);
@@ -66,10 +66,9 @@ impl Shelf {
 
 /// `content` in the place and of the kind of the newest file at `path`.
 fn renewed(repository: &mut Repository, path: &str, content: Content) -> StoredFile {
-    let file = repository.newest().files.get(path).unwrap_or_else(|| panic!("no file {path}"));
-    match file.name {
-        ObjectName::Git(_) => StoredFile::git(content),
-        ObjectName::Lfs { .. } => StoredFile::lfs(content),
+    match repository.newest().files.get(path).map(|file| &file.name) {
+        Some(ObjectName::Git(_)) => StoredFile::git(content),
+        Some(ObjectName::Lfs { .. }) | None => StoredFile::lfs(content),
     }
 }
 

@@ -255,7 +255,7 @@ fn a_stalled_connection_ends_with_the_hub() {
     hub.add(Rule::new(Place::Bytes, MODEL, Fault::Stall(5)));
     let host = hub.storage().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
-    write!(stream, "GET /web/{REPOSITORY}/{MODEL} HTTP/1.1\r\n\r\n").unwrap();
+    write!(stream, "GET /web/etag/{REPOSITORY}/{MODEL} HTTP/1.1\r\n\r\n").unwrap();
     let mut got = vec![0; 20];
     stream.read_exact(&mut got).unwrap();
     drop(hub);

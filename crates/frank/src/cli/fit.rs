@@ -118,11 +118,8 @@ impl Fit {
         let mut needs = self.options.needs(&file.header)?;
         needs.warnings.extend(cut_off(&file));
         let machine = self.options.with_pools(self.machine()?)?;
-        let mut limits = self.options.limits(&machine, &needs)?;
-        let mut usage = Usage::read(&file, &needs);
-        if let Some(usage) = &mut usage {
-            usage.rank(&self.options, &mut limits);
-        }
+        let limits = self.options.limits(&machine, &needs)?;
+        let usage = Usage::read(&file, &needs).map(|usage| usage.or_given(&limits));
         self.options.router_bias(&needs)?;
         let result = match self.optimize {
             Some(aim) => optimize(&needs, &machine, &limits, aim.into()),
@@ -132,13 +129,14 @@ impl Fit {
         if outcome.fits {
             self.options.check_streaming(&outcome.plan)?;
         }
-        if let Some(usage) = &usage {
-            usage.tell_use(&outcome.plan);
-        }
-        if outcome.fits && outcome.plan.experts.stream > 0 && self.measures() {
+        if outcome.fits && outcome.plan.experts.stream > 0 {
             let learned = usage.as_ref().and_then(Usage::learned);
             let (plan, io) = (&mut outcome.plan, self.options.io());
-            predict_streamed(plan, (&file, &needs), machine, io, learned);
+            if self.measures() {
+                predict_streamed(plan, (&file, &needs), machine, io, learned);
+            } else {
+                plan.predict_on(&needs, &machine, learned);
+            }
         }
         if let Some(place) = svg_place {
             place.write(&svg(&outcome))?;

@@ -15,7 +15,8 @@ Examples:
   frank list
   frank list --json | jq '.payloads[] | {name, source, revision}'
 
-A payload that is not whole says how much of it is here; `frank pull NAME` completes it.";
+A payload that is not whole says how much of it is here; `frank pull NAME` completes it.
+What cannot be read is said below the table, and hides nothing of the others.";
 
 /// List the models in the store
 #[derive(Debug, Args)]
@@ -43,7 +44,7 @@ struct Shown {
     revision: String,
     path: String,
     files: Vec<ShownFile>,
-    /// What is missing or damaged, each a few words.
+    /// What cannot be read, is missing or damaged, each a few words.
     faults: Vec<String>,
     used_by: Vec<Use>,
 }
@@ -74,7 +75,7 @@ impl List {
             let answer = serde_json::json!({ "payloads": shown });
             return print(&(serde_json::to_string_pretty(&answer)? + "\n"));
         }
-        print(&table(&shown))
+        print(&(table(&shown) + &payloads.iter().map(reasons).collect::<String>()))
     }
 }
 
@@ -106,6 +107,7 @@ impl Shown {
             PayloadState::Changed => "changed since it was verified".to_owned(),
             PayloadState::Damaged => "damaged".to_owned(),
             PayloadState::Incomplete => format!("partial{percent}"),
+            PayloadState::Unreadable => "cannot be read".to_owned(),
         }
     }
 
@@ -142,6 +144,13 @@ fn header_facts(payload: &Payload) -> (Option<String>, Option<String>) {
     let arch = file.header.architecture().ok().map(str::to_owned);
     let file_type = file.header.metadata.u32("general.file_type").ok().flatten();
     (arch, file_type.and_then(file_type_name).map(str::to_owned))
+}
+
+/// What of a payload cannot be read, a line for each reason.
+fn reasons(payload: &Payload) -> String {
+    let unreadable = payload.unreadable();
+    let line = |why: &String| printable(&format!("{}: {why}", payload.name)) + "\n";
+    unreadable.iter().map(line).collect()
 }
 
 /// Columns as wide as what is in them; the last one as it is.

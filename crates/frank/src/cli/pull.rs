@@ -2,21 +2,20 @@
 
 mod check;
 mod facts;
-mod lock;
 mod offer;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use frank_hub::store::{PullError, PullOptions};
-use frank_hub::{FailureKind, Reference};
+use frank_hub::Reference;
+use frank_hub::store::Step;
+use serde::Serialize;
 
 use self::check::check;
-use self::facts::{Answer, FailedPull, PayloadFacts, VerifiedPayload};
-use self::lock::LockPlace;
-use self::offer::offer;
-use crate::pulling::{Puller, of_pull, of_store};
-use crate::report::{Code, Failure, known, print};
+use self::facts::{PayloadFacts, VerifiedPayload};
+use self::offer::{Offer, offer};
+use crate::pulling::{BEGIN, Ended, LockPlace, Puller};
+use crate::report::{Failure, print};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,9 +33,9 @@ size and digest are right. Tokens come from HF_TOKEN, HF_TOKEN_PATH, the file of
 a systemd credential (hf_token), and go to the host of HF_ENDPOINT alone; never write one into a command \
 line.
 
-frank.lock pins revision, size and digests of what a project runs; every pull writes what it brought. A \
-pull whose source says something else than the pins fails with exit code 4 (manifest_mismatch) and leaves \
-all files as they are.";
+frank.lock pins revision, size and digests of what a project runs; every pull writes what it brought, and \
+`frank serve` and `frank run` keep to it too. A pull whose source says something else than the pins fails \
+with exit code 4 (manifest_mismatch) and leaves all files as they are.";
 
 /// Bring models into the store, resumed and verified
 #[derive(Debug, Args)]
@@ -85,103 +84,108 @@ impl Pull {
         if let Some(path) = &self.check {
             return check(path, self.json);
         }
+        if self.list {
+            let mut offers = Vec::new();
+            let ended = self.offer(&mut offers);
+            return self.tell("sources", &offers, Offer::text, ended);
+        }
+        if self.verify_only {
+            let mut verified = Vec::new();
+            let ended = self.verify(&mut verified);
+            // What was read is told, be it right or not.
+            if !self.json {
+                print(&verified.iter().map(VerifiedPayload::text).collect::<String>())?;
+            }
+            return self.tell("payloads", &verified, |_| String::new(), ended);
+        }
+        let mut pulled = Vec::new();
+        let ended = self.pull(&mut pulled);
+        self.tell("payloads", &pulled, PayloadFacts::line, ended)
+    }
+
+    /// Prints what there is: all of it for programs, with what ended it, and for people when all went well.
+    fn tell<T: Serialize>(
+        &self,
+        key: &str,
+        items: &[T],
+        line: impl Fn(&T) -> String,
+        ended: Result<(), Ended>,
+    ) -> anyhow::Result<()> {
+        if self.json {
+            let failed = ended.as_ref().err().map(|ended| &ended.facts);
+            let answer = serde_json::json!({ key: items, "failed": failed });
+            print(&(serde_json::to_string_pretty(&answer)? + "\n"))?;
+        } else if ended.is_ok() {
+            print(&items.iter().map(line).collect::<String>())?;
+        }
+        ended.map_err(anyhow::Error::from)
+    }
+
+    fn pull(&self, pulled: &mut Vec<PayloadFacts>) -> Result<(), Ended> {
         let mut lock = LockPlace::open(self.lock.as_deref())?;
         let references = self.references(&lock)?;
         let puller = Puller::new(self.token_file.as_deref())?;
-        let references: Vec<Reference> =
-            references.into_iter().map(|reference| sourced(&puller, reference)).collect();
-        if self.list {
-            return offer(&puller, &references, self.json);
-        }
-        if self.verify_only {
-            return verify(&puller, &references, &lock, self.json);
-        }
-        let mut answer = Answer::default();
         for reference in &references {
-            let options = PullOptions { refresh: self.refresh, pins: lock.pins(reference) };
-            match puller.pull(reference, options) {
-                Ok(pulled) => {
-                    lock.set(&pulled.lock)?;
-                    answer.payloads.push(PayloadFacts::of(&pulled));
-                }
-                Err(error) => return self.failed(answer, reference, error),
-            }
+            pulled.push(PayloadFacts::of(&puller.pull(reference, self.refresh, &mut lock)?));
         }
-        if self.json {
-            return print(&(serde_json::to_string_pretty(&answer)? + "\n"));
-        }
-        print(&answer.payloads.iter().map(PayloadFacts::line).collect::<String>())
+        Ok(())
     }
 
-    fn references(&self, lock: &LockPlace) -> anyhow::Result<Vec<Reference>> {
+    fn offer(&self, offers: &mut Vec<Offer>) -> Result<(), Ended> {
+        let references = self.references(&LockPlace::open(self.lock.as_deref())?)?;
+        let puller = Puller::new(self.token_file.as_deref())?;
+        for reference in references {
+            offers.push(offer(&puller, &sourced(&puller, reference))?);
+        }
+        Ok(())
+    }
+
+    /// Reads what the references name in the store; a name stands for the payload of that name, whatever it came from.
+    fn verify(&self, verified: &mut Vec<VerifiedPayload>) -> Result<(), Ended> {
+        let lock = LockPlace::open(self.lock.as_deref())?;
+        let references = self.references(&lock)?;
+        let puller = Puller::new(self.token_file.as_deref())?;
+        let mut fault = None;
+        for reference in &references {
+            let payload = puller.store.find(reference);
+            let payload = payload
+                .map_err(|error| Ended::store(Step::Verify.to_string(), error).about(reference))?;
+            let found = puller.verify(&payload.name).map_err(|ended| ended.about(reference))?;
+            let payload =
+                VerifiedPayload::new(payload.name, found, lock.pins(&puller.store, reference));
+            fault = fault.or_else(|| Some((reference, payload.fault()?)));
+            verified.push(payload);
+        }
+        match fault {
+            None => Ok(()),
+            Some((reference, fault)) => Err(fault.ended().about(reference)),
+        }
+    }
+
+    fn references(&self, lock: &LockPlace) -> Result<Vec<Reference>, Ended> {
         if self.references.is_empty() {
             let all = lock.references()?;
             if all.is_empty() {
                 let failure = Failure::usage(
                     "nothing to pull: no reference is given, and frank.lock names none",
                 );
-                return Err(failure.hint("usage: frank pull REF").into());
+                return Err(Ended::told(
+                    BEGIN.to_owned(),
+                    "nothing",
+                    failure.hint("usage: frank pull REF"),
+                ));
             }
             return Ok(all);
         }
-        let parsed = self.references.iter().map(|text| text.parse());
-        parsed.collect::<Result<_, _>>().map_err(|error| known(error, FailureKind::Input, None))
-    }
-
-    fn failed(
-        &self,
-        mut answer: Answer,
-        reference: &Reference,
-        error: PullError,
-    ) -> anyhow::Result<()> {
-        if self.json {
-            answer.failed = Some(FailedPull::of(reference, &error));
-            print(&(serde_json::to_string_pretty(&answer)? + "\n"))?;
-        }
-        Err(of_pull(error))
+        let parsed = self
+            .references
+            .iter()
+            .map(|text| text.parse().map_err(|error| Ended::reference(text, error)));
+        parsed.collect()
     }
 }
 
-/// Reads what the references name in the store.
-fn verify(
-    puller: &Puller,
-    references: &[Reference],
-    lock: &LockPlace,
-    json: bool,
-) -> anyhow::Result<()> {
-    let mut all = Vec::new();
-    for reference in references {
-        let name = puller.store.find(reference).map_err(of_store)?.name;
-        let show = |file: &str, progress: frank_hub::Progress| {
-            puller.show.progress(
-                frank_hub::store::Step::Verify,
-                file,
-                progress.bytes,
-                progress.total,
-            );
-        };
-        let files = puller.store.verify(&name, &show);
-        puller.show.end();
-        let files = files.map_err(self::facts::of_verify)?;
-        all.push(VerifiedPayload::new(name, files, lock.pins(reference)));
-    }
-    if json {
-        print(&(serde_json::to_string_pretty(&serde_json::json!({ "payloads": all }))? + "\n"))?;
-    } else {
-        print(&all.iter().map(VerifiedPayload::text).collect::<String>())?;
-    }
-    match all.iter().find_map(VerifiedPayload::fault) {
-        None => Ok(()),
-        Some(fault) => {
-            let failure = Failure::new(Code::Verification, format!("verify failed: {fault}"));
-            Err(failure
-                .hint("`frank pull` with the same name brings what is damaged or missing")
-                .into())
-        }
-    }
-}
-
-/// The reference that a payload of the store came from, where a name is given: pins are of sources.
+/// The reference that a payload of the store came from, where a name is given: only a source has something to offer.
 fn sourced(puller: &Puller, reference: Reference) -> Reference {
     let Reference::Name(name) = &reference else { return reference };
     let source = puller.store.payload(name).ok().and_then(|payload| payload.source);

@@ -42,15 +42,20 @@ impl Rm {
         let store = store()?;
         let reference: Reference =
             self.model.parse().map_err(|error| known(error, FailureKind::Input, None))?;
-        let name = store.find(&reference).map_err(of_store)?.name;
+        let payload = store.find(&reference).map_err(of_store)?;
+        let (name, folder) = (payload.name, payload.folder);
         let trashed = store.remove(&name, &self.reason).map_err(of_store)?;
         if self.json {
             return print(&(serde_json::to_string_pretty(&trashed)? + "\n"));
         }
         let (size, path) = (Size(trashed.bytes), trashed.path.display());
-        print(&format!(
-            "{name}: {size} moved to {path}\nrestore it with: frank trash restore {}\n",
-            trashed.id
-        ))
+        let restore = match &trashed.from {
+            Some(_) => format!("restore it with: frank trash restore {}", trashed.id),
+            None => format!(
+                "the drive has no room for a note of where it was; restore it by moving it back to {}",
+                folder.display()
+            ),
+        };
+        print(&format!("{name}: {size} moved to {path}\n{restore}\n"))
     }
 }

@@ -99,11 +99,6 @@ impl ExpertOptions {
         !self.no_prefetch
     }
 
-    /// Whether a ranking is given that comes before what was learned.
-    pub(super) fn is_ranked(&self) -> bool {
-        self.placement.is_some() || self.hotness.is_some()
-    }
-
     /// The first of them that was given.
     fn given(&self) -> Option<&'static str> {
         let options = [

@@ -177,22 +177,6 @@ fn without_a_reference_and_a_lock_there_is_nothing_to_pull() {
     assert!(lines[0].contains("nothing to pull"), "{lines:?}");
 }
 
-#[test]
-fn a_pull_that_failed_to_give_names_resumes_at_finalize() {
-    let home = HubHome::tiny();
-    let name = "org--tiny-GGUF--F32";
-    // Something that no rename replaces.
-    let in_the_way = home.models().join(name).join(MODEL);
-    fs::create_dir_all(&in_the_way).expect("a folder");
-    let lines = home.frank(&["pull", TINY]).failed(1);
-    assert!(lines.iter().any(|line| line.contains("pull failed at finalize")), "{lines:?}");
-    fs::remove_dir(&in_the_way).expect("it is empty");
-    let sent = home.hub.bytes_sent();
-    let run = home.frank(&["pull", TINY]).ended(0);
-    assert!(run.stderr.contains("resumed at finalize"), "{run:?}");
-    assert_eq!(home.hub.bytes_sent(), sent);
-}
-
 /// A repository with a model of 4 MiB that stalls in its middle until the hub behaves.
 fn stalling() -> HubHome {
     let content =
@@ -217,6 +201,25 @@ fn partial(home: &HubHome) -> std::process::Child {
             return child;
         }
     }
+}
+
+#[test]
+fn a_pull_that_failed_to_give_names_resumes_at_finalize() {
+    let home = stalling();
+    let child = partial(&home);
+    // Something that no rename replaces, and that was not there when the pull looked.
+    let in_the_way = home.models().join("org--tiny-GGUF--F32").join(MODEL);
+    fs::create_dir(&in_the_way).expect("a folder");
+    home.hub.behave();
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert!(stderr.contains("pull failed at finalize"), "{stderr}");
+    fs::remove_dir(&in_the_way).expect("it is empty");
+    let sent = home.hub.bytes_sent();
+    let run = home.frank(&["pull", TINY]).ended(0);
+    assert!(run.stderr.contains("resumed at finalize"), "{run:?}");
+    assert_eq!(home.hub.bytes_sent(), sent);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What ranking by earlier use and prefetching are worth: a server with both, and with each switched off alone, in turns.
+//! What a warm start, ranking by earlier use and prefetching are worth: a server as it is by default, and with each switched
+//! alone, in turns.
 
 mod counters;
 
@@ -48,29 +49,29 @@ pub(super) enum Budget {
 /// A way to run it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Variant {
-    Both,
-    NoRanking,
+    Default,
+    /// What was learned also decides what stays in memory.
+    Ranked,
+    /// Nothing was learned.
+    ColdStart,
     NoPrefetch,
 }
 
 impl Variant {
-    const ALL: [Self; 3] = [Self::Both, Self::NoRanking, Self::NoPrefetch];
+    const ALL: [Self; 4] = [Self::Default, Self::Ranked, Self::ColdStart, Self::NoPrefetch];
 
     fn name(self) -> &'static str {
         match self {
-            Self::Both => "ranking and prefetch",
-            Self::NoRanking => "no ranking",
+            Self::Default => "default: warm start and prefetch",
+            Self::Ranked => "ranking too",
+            Self::ColdStart => "no warm start",
             Self::NoPrefetch => "no prefetch",
         }
     }
 
-    /// What it lacks.
-    fn switched_off(self) -> &'static str {
-        match self {
-            Self::Both => "nothing",
-            Self::NoRanking => "ranking",
-            Self::NoPrefetch => "prefetch",
-        }
+    /// Whether it can do nothing else than the default where nothing was learned.
+    fn wants_learned(self) -> bool {
+        matches!(self, Self::Ranked | Self::ColdStart)
     }
 }
 
@@ -93,14 +94,25 @@ pub(super) fn compare(frank: &Path, model: &Path, budget: Budget, rounds: u64) -
         // Each comes first and last in its turn.
         variants.rotate_left(1);
     }
-    variants.sort_by_key(|(variant, _)| *variant != Variant::Both);
+    variants.sort_by_key(|(variant, _)| *variant != Variant::Default);
     variants.iter().for_each(|(variant, runs)| println!("{}: {}", variant.name(), runs.said()));
-    if let Some(((_, both), others)) = variants.split_first() {
-        for (variant, without) in others {
-            println!("{}", worth(variant.switched_off(), &both.rates, &without.rates));
-        }
+    if let Some(((_, default), others)) = variants.split_first() {
+        others
+            .iter()
+            .for_each(|(variant, runs)| println!("{}", difference(*variant, default, runs)));
     }
     Ok(())
+}
+
+/// What the one thing is worth in which a variant differs from the default.
+fn difference(variant: Variant, default: &Runs, runs: &Runs) -> String {
+    let (default, rates) = (&default.rates, &runs.rates);
+    match variant {
+        Variant::Default => String::new(),
+        Variant::Ranked => worth("ranking", rates, default),
+        Variant::ColdStart => worth("warm start", default, rates),
+        Variant::NoPrefetch => worth("prefetch", default, rates),
+    }
 }
 
 /// What the runs of a variant came to, round by round.
@@ -168,23 +180,23 @@ impl<'a> Subject<'a> {
 
     /// Those that this frank knows, once it has learned.
     fn variants(&self) -> Result<Vec<Variant>> {
-        let server = ServerProcess::start(&mut self.serve(Variant::Both))?;
+        let server = ServerProcess::start(&mut self.serve(Variant::Default))?;
         answer(server.address, LESSON, 0)?;
         server.terminate()?;
         let learns = self.usage().is_file();
         if learns {
             fs::copy(self.usage(), self.learned()).context("keep what was learned")?;
         } else {
-            println!("this frank leaves no {}: ranking is not compared", self.usage().display());
+            println!("this frank leaves no {}: only prefetch is compared", self.usage().display());
         }
-        let is_known = |variant: &Variant| learns || *variant != Variant::NoRanking;
+        let is_known = |variant: &Variant| learns || !variant.wants_learned();
         Ok(Variant::ALL.into_iter().filter(is_known).collect())
     }
 
     /// Decoding of one stream in tokens a second, and what was counted meanwhile.
     fn run(&self, variant: Variant, round: u64) -> Result<(f64, Counters)> {
         let (usage, learned) = (self.usage(), self.learned());
-        if variant != Variant::NoRanking && learned.is_file() {
+        if variant != Variant::ColdStart && learned.is_file() {
             fs::copy(&learned, &usage).context("bring what was learned")?;
         } else if usage.is_file() {
             fs::remove_file(&usage).context("forget what was learned")?;
@@ -205,8 +217,14 @@ impl<'a> Subject<'a> {
         let (budget, threads) = (self.budget.to_string(), THREADS.to_string());
         command.arg("serve").arg(&self.path).args(["--port", "0", "--parallel", "1"]);
         command.args(["--ctx-size", CTX_SIZE, "--memory-budget", &budget, "--threads", &threads]);
-        if variant == Variant::NoPrefetch {
-            command.arg("--no-prefetch");
+        match variant {
+            Variant::Default | Variant::ColdStart => {}
+            Variant::Ranked => {
+                command.arg("--hotness").arg(self.learned());
+            }
+            Variant::NoPrefetch => {
+                command.arg("--no-prefetch");
+            }
         }
         command
     }

@@ -86,6 +86,24 @@ impl ChooseError {
         FailureKind::Input
     }
 
+    /// A word for programs.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            ChooseError::Ambiguous { .. } => "ambiguous",
+            _ => "no_such_file",
+        }
+    }
+
+    /// Whether the source does not have what is asked for, and not something else is wrong with that.
+    pub(crate) fn is_absence(&self) -> bool {
+        matches!(
+            self,
+            ChooseError::NoModel { .. }
+                | ChooseError::NotFound { .. }
+                | ChooseError::Missing { .. }
+        )
+    }
+
     /// The way out, where there is one that always applies.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

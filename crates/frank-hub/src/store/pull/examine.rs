@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::Job;
 use super::failure::{PullError, PullFailure};
-use super::report::{Note, Step};
+use super::note::Note;
+use super::step::Step;
 use crate::digest::{CHUNK_BYTES, Digest, Hasher, Sha256, read_some};
 use crate::fetch::{FetchError, Stage, Watch};
-use crate::store::durable::{file_metadata, modified_ns};
-use crate::store::held::state_of;
+use crate::stamp::Stamp;
+use crate::store::durable::file_metadata;
 use crate::store::payload_lock::LockedFile;
 use crate::store::wanted::{Verified, WantedFile, partial_path};
 use crate::store::{FileState, hash};
@@ -56,9 +57,10 @@ enum Found {
 }
 
 impl Job<'_> {
-    /// Refuses what the source no longer has and is not here either, and tells of what is only here.
-    pub(super) fn check_gone(&self) -> Result<(), PullFailure> {
-        let mut lost = Vec::new();
+    /// Refuses what the source no longer has and is not here either, and tells of what is only here, which is returned as it
+    /// is now.
+    pub(super) fn check_gone(&self) -> Result<Vec<LockedFile>, PullFailure> {
+        let (mut kept, mut lost) = (Vec::new(), Vec::new());
         for locked in self.lock.iter().flat_map(|lock| &lock.file) {
             let fragments = locked.fragment.iter().map(|fragment| fragment.path.as_str());
             let mut paths = fragments.chain(Some(locked.path.as_str()).filter(|p| !p.is_empty()));
@@ -67,16 +69,12 @@ impl Job<'_> {
                 continue;
             }
             let path = self.path(&locked.name);
-            let state = state_of(&path, locked).map_err(FetchError::io("read", &path))?;
-            let is_good = match state {
-                FileState::Verified => true,
-                FileState::Changed => self.hash(&path, &locked.name)? == locked.sha256,
-                _ => false,
-            };
-            if is_good {
-                self.reporter.note(Note::UpstreamGone { file: locked.name.clone() });
-            } else {
-                lost.push(locked.name.clone());
+            match self.still_good(&path, locked)? {
+                Some(good) => {
+                    self.reporter.note(Note::UpstreamGone { file: locked.name.clone() });
+                    kept.push(good);
+                }
+                None => lost.push(locked.name.clone()),
             }
         }
         let pins = self.options.pins.filter(|_| !self.options.refresh);
@@ -86,7 +84,7 @@ impl Job<'_> {
         };
         let pinned = pins.into_iter().flat_map(|pins| &pins.file).map(|pin| &pin.name);
         lost.extend(pinned.filter(|name| !is_known(name)).cloned());
-        if lost.is_empty() { Ok(()) } else { Err(PullFailure::UpstreamGone { files: lost }) }
+        if lost.is_empty() { Ok(kept) } else { Err(PullFailure::UpstreamGone { files: lost }) }
     }
 
     /// Decides for each file, and takes over what an earlier pull had verified.
@@ -141,7 +139,7 @@ impl Job<'_> {
             Found::Wrong(reason) => Some(reason),
         };
         let partial = partial_path(&self.folder, &file.name);
-        if file.is_verified_at(&partial).map_err(FetchError::io("read", &partial))? {
+        if file.is_untouched_at(&partial).map_err(FetchError::io("read", &partial))? {
             return Ok(Task { what: What::Waiting, replaces });
         }
         // Another payload may hold the very bytes that are damaged, through a link.
@@ -154,10 +152,11 @@ impl Job<'_> {
         let path = self.path(&file.name);
         let io = |error: io::Error| FetchError::io("read", &path)(error);
         if let Some(verified) = file.verified
-            && file.is_verified_at(&path).map_err(io)?
+            && file_metadata(&partial_path(&self.folder, &file.name)).map_err(io)?.is_none()
+            && let Some(good) = self.still_good(&path, &file.locked(verified))?
         {
             // It had got its name already, and only the lock file was not written.
-            return Ok(Found::Good(file.locked(verified)));
+            return Ok(Found::Good(good));
         }
         let Some(metadata) = file_metadata(&path).map_err(io)? else { return Ok(Found::Nothing) };
         if let Some(locked) = self.lock.as_ref().and_then(|lock| lock.file(&file.name)) {
@@ -167,8 +166,7 @@ impl Job<'_> {
         let Some(sha256) = self.vouched(&path, file, bytes)? else {
             return Ok(Found::Wrong(UNKNOWN));
         };
-        let modified_ns = modified_ns(&metadata);
-        Ok(Found::Good(file.locked(Verified { bytes, sha256, modified_ns })))
+        Ok(Found::Good(file.locked(Verified::new(bytes, sha256, Stamp::of(&metadata)))))
     }
 
     /// [`Job::look_at`] where the lock file knows the file.
@@ -204,15 +202,11 @@ impl Job<'_> {
         path: &Path,
         locked: &LockedFile,
     ) -> Result<Option<LockedFile>, PullFailure> {
-        let io = |error| FetchError::io("read", path)(error);
-        let Some(metadata) = file_metadata(path).map_err(io)? else { return Ok(None) };
-        let now =
-            LockedFile { modified_ns: modified_ns(&metadata), damaged: false, ..locked.clone() };
-        if state_of(path, locked).map_err(io)? == FileState::Verified {
-            return Ok(Some(now));
-        }
-        let is_same =
-            metadata.len() == locked.bytes && self.hash(path, &locked.name)? == locked.sha256;
+        let metadata = file_metadata(path).map_err(FetchError::io("read", path))?;
+        let Some(metadata) = metadata else { return Ok(None) };
+        let is_same = locked.is_untouched(&metadata)
+            || (metadata.len() == locked.bytes && self.hash(path, &locked.name)? == locked.sha256);
+        let now = LockedFile { damaged: false, ..locked.clone() }.stamped(Stamp::of(&metadata));
         Ok(is_same.then_some(now))
     }
 
@@ -247,12 +241,16 @@ impl Job<'_> {
                 continue;
             }
             for held in payload.files {
-                let locked = held.locked.filter(|_| held.state == FileState::Verified);
-                if let Some(locked) =
+                let is_there = matches!(held.state, FileState::Verified | FileState::Changed);
+                let locked = held.locked.filter(|_| is_there);
+                let Some(locked) =
                     locked.filter(|locked| locked.is_of(&file.segment) == Some(true))
-                {
-                    let path = payload.folder.join(&locked.name);
-                    return Ok(What::Link(locked, path, payload.name));
+                else {
+                    continue;
+                };
+                let path = payload.folder.join(&locked.name);
+                if let Some(good) = self.still_good(&path, &locked)? {
+                    return Ok(What::Link(good, path, payload.name));
                 }
             }
         }
@@ -262,8 +260,8 @@ impl Job<'_> {
 
 /// The entry of a file that is as the source has it, with what the source says of it now.
 fn renewed(held: &LockedFile, file: &WantedFile) -> LockedFile {
-    let LockedFile { bytes, sha256, modified_ns, .. } = *held;
-    let mut new = file.locked(Verified { bytes, sha256, modified_ns });
+    let LockedFile { bytes, sha256, modified_ns, changed_ns, inode, .. } = *held;
+    let mut new = file.locked(Verified { bytes, sha256, modified_ns, changed_ns, inode });
     new.git_sha1 = new.git_sha1.or(held.git_sha1);
     new
 }

@@ -3,9 +3,10 @@
 use std::fmt;
 
 use super::manifest::ManifestMismatch;
-use super::report::Step;
+use super::step::Step;
 use crate::fetch::{FailureKind, FetchError};
 use crate::listing::{ChooseError, JoinError};
+use crate::model_file::OpenError;
 use crate::reference::ReferenceError;
 use crate::sources::ListError;
 use crate::store::StoreError;
@@ -65,12 +66,36 @@ pub enum PullFailure {
         "it is not a GGUF file, and the source declares no digest that would say it should be like this"
     )]
     NotGguf,
+    /// A model that is not whole by its own header, and no digest vouches for it.
+    #[error("the source declares no digest, and the model is not whole: {0}")]
+    NotWhole(#[source] OpenError),
+    /// A name whose source is pulled under another name.
+    #[error("the payload `{name}` came from {from}, which is pulled as `{payload}`")]
+    OtherPayload {
+        /// The name as given.
+        name: String,
+        /// Its source.
+        from: String,
+        /// The name that the source leads to.
+        payload: String,
+    },
     /// Nothing says where a payload came from.
     #[error("nothing says where the payload `{name}` came from")]
     NoSource {
         /// Its name.
         name: String,
     },
+}
+
+impl PullFailure {
+    /// Whether the source answered, and does not have what is wanted.
+    pub(super) fn is_absence(&self) -> bool {
+        match self {
+            PullFailure::Choose(error) => error.is_absence(),
+            PullFailure::UpstreamGone { .. } => true,
+            _ => false,
+        }
+    }
 }
 
 fn listed(mismatches: &[ManifestMismatch]) -> String {
@@ -112,31 +137,34 @@ impl PullError {
             PullFailure::Fetch(error) => error.kind(),
             PullFailure::Store(error) => error.kind(),
             PullFailure::UpstreamGone { .. } => FailureKind::Failed,
-            PullFailure::ManifestMismatch { .. } | PullFailure::Join(_) | PullFailure::NotGguf => {
-                FailureKind::Verification
-            }
-            PullFailure::Choose(_) | PullFailure::Reference(_) | PullFailure::NoSource { .. } => {
-                FailureKind::Input
-            }
+            PullFailure::ManifestMismatch { .. }
+            | PullFailure::Join(_)
+            | PullFailure::NotGguf
+            | PullFailure::NotWhole(_) => FailureKind::Verification,
+            PullFailure::Choose(_)
+            | PullFailure::Reference(_)
+            | PullFailure::NoSource { .. }
+            | PullFailure::OtherPayload { .. } => FailureKind::Input,
         }
     }
 
     /// A word for programs.
     pub fn reason(&self) -> &'static str {
         match &*self.failure {
-            PullFailure::List(ListError::Http(error)) => error.reason(),
-            PullFailure::List(ListError::Glued(_)) => "glued",
-            PullFailure::List(_) => "listing",
+            PullFailure::Transfer(TransferError::Http(error)) if error.lacks_token() => "no_token",
+            PullFailure::List(error) => error.reason(),
             PullFailure::Transfer(error) => error.reason(),
             PullFailure::Fetch(error) => error.reason(),
             PullFailure::Store(error) => error.reason(),
-            PullFailure::Choose(_) => "no_such_file",
+            PullFailure::Choose(error) => error.reason(),
             PullFailure::Reference(_) => "reference",
             PullFailure::Join(_) => "join",
             PullFailure::ManifestMismatch { .. } => "manifest_mismatch",
             PullFailure::UpstreamGone { .. } => "upstream_gone",
             PullFailure::NotGguf => "not_gguf",
+            PullFailure::NotWhole(_) => "not_whole",
             PullFailure::NoSource { .. } => "no_source",
+            PullFailure::OtherPayload { .. } => "other_payload",
         }
     }
 
@@ -157,9 +185,15 @@ impl PullError {
             PullFailure::UpstreamGone { .. } => {
                 "pull an older revision with `@REVISION`, or what the source has now after `frank rm`"
             }
+            PullFailure::NotWhole(_) => {
+                "what came is not kept; ask whoever publishes it for the size, or look for another source"
+            }
             PullFailure::NotGguf => "look at what the address gives in a browser",
             PullFailure::Reference(_) | PullFailure::NoSource { .. } => {
                 "name the source: `frank pull REFERENCE`"
+            }
+            PullFailure::OtherPayload { from, payload, .. } => {
+                return Some(format!("`frank pull {from}` brings `{payload}`"));
             }
             PullFailure::Join(_) => return None,
         };

@@ -3,32 +3,44 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::time::SystemTime;
+
+use frank_gguf::GgufError;
 
 use super::Job;
 use super::examine::{Task, What};
 use super::failure::{PullError, PullFailure};
-use super::report::{Done, Note, Step};
+use super::note::Note;
+use super::report::Done;
+use super::step::Step;
+use super::transfer::moved_since;
 use crate::fetch::FetchError;
 use crate::listing::{JoinError, may_join};
+use crate::model_file::{ModelFile, OpenError};
+use crate::stamp::Stamp;
 use crate::store::PARTIAL_DIR;
 use crate::store::durable::{file_metadata, sync_folder};
-use crate::store::payload_lock::{LockedFile, PayloadLock};
+use crate::store::payload_lock::{LockedFile, PayloadLock, same_words};
 use crate::store::trash::{self, Way};
 use crate::store::wanted::partial_path;
 use crate::transfer;
 
 impl Job<'_> {
     /// Gives every file that waits its name; what stands there goes to the trash.
-    pub(super) fn finalize(&self, tasks: &[Task]) -> Result<(), PullError> {
+    pub(super) fn finalize(&mut self, tasks: &[Task]) -> Result<(), PullError> {
         let mut files = 0;
-        for (file, task) in self.wanted.file.iter().zip(tasks).filter(|(_, task)| !task.is_held()) {
+        for (index, task) in tasks.iter().enumerate().filter(|(_, task)| !task.is_held()) {
+            let file = &self.wanted.file[index];
             let total = file.verified.map(|verified| verified.bytes);
             let told = self.reporter.progress(Step::Finalize, &file.name, 0, total);
             let placed = told.and_then(|()| self.place(&file.name, task.replaces));
             placed.map_err(PullError::of(Step::Finalize, &file.name))?;
+            if let (Some(now), What::Link(linked, source, payload)) =
+                (self.note_move(index), &task.what)
+            {
+                self.store.note_link(payload, source, linked, now);
+            }
             files += 1;
         }
         if files > 0 {
@@ -38,6 +50,16 @@ impl Job<'_> {
             self.reporter.done(Done::Finalize { files });
         }
         Ok(())
+    }
+
+    /// Notes how a file is that has its name now, and returns that. One that was touched besides stays noted as it was, and
+    /// will be hashed.
+    fn note_move(&mut self, index: usize) -> Option<Stamp> {
+        let file = &self.wanted.file[index];
+        let now = fs::metadata(self.path(&file.name)).ok()?;
+        let moved = moved_since(&file.locked(file.verified?), &now)?;
+        self.wanted.file[index].verified = Some(moved);
+        Some(Stamp::of(&now))
     }
 
     fn place(&self, name: &str, replaces: Option<&str>) -> Result<(), FetchError> {
@@ -75,6 +97,7 @@ impl Job<'_> {
     fn new_lock(&self, tasks: &[Task]) -> PayloadLock {
         let mut lock = PayloadLock {
             source: self.wanted.source.clone(),
+            also: Vec::new(),
             revision: self.wanted.revision.clone(),
             file: Vec::with_capacity(tasks.len()),
         };
@@ -94,11 +117,17 @@ impl Job<'_> {
         // Files that are not part of what was wanted this time stay what they are, and so do the words that find them.
         let Some(old) = &self.lock else { return lock };
         let others = old.file.iter().filter(|old| self.wanted.file(&old.name).is_none());
-        let others: Vec<LockedFile> = others.cloned().collect();
-        if !others.is_empty() {
+        let as_now = |old: &LockedFile| {
+            let kept = self.kept.iter().find(|kept| kept.name == old.name);
+            kept.unwrap_or(old).clone()
+        };
+        let others: Vec<LockedFile> = others.map(as_now).collect();
+        if !others.is_empty() && self.astray.is_none() {
             lock.source.clone_from(&old.source);
         }
         lock.file.extend(others);
+        lock.keep_words(old, &self.wanted.source);
+        lock.also.retain(|words| self.astray.is_none_or(|astray| !same_words(words, astray)));
         lock
     }
 
@@ -122,12 +151,22 @@ impl Job<'_> {
         }
         let is_vouched = file.segment.iter().all(|segment| segment.digest().is_some());
         if !is_vouched && file.name.to_ascii_lowercase().ends_with(".gguf") {
-            let mut magic = [0; 4];
-            let read = File::open(partial).and_then(|file| file.read_exact_at(&mut magic, 0));
-            if read.is_err() || &magic != b"GGUF" {
-                return Err(refused(PullFailure::NotGguf));
-            }
+            check_gguf(partial).map_err(refused)?;
         }
         Ok(())
+    }
+}
+
+/// Refuses what is no model, and one that is not whole by its own header: a server that lost the end of a file declares the
+/// size that is left.
+fn check_gguf(partial: &Path) -> Result<(), PullFailure> {
+    match ModelFile::check_part(partial) {
+        Ok(()) => Ok(()),
+        Err(OpenError::NotGguf { .. }) => Err(PullFailure::NotGguf),
+        // Such files are models for other programs, which know how large they have to be.
+        Err(OpenError::Header {
+            source: GgufError::BigEndian | GgufError::Version { .. }, ..
+        }) => Ok(()),
+        Err(error) => Err(PullFailure::NotWhole(error)),
     }
 }

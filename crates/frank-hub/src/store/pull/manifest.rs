@@ -3,19 +3,21 @@
 
 use std::fmt;
 
-use super::failure::PullFailure;
+use super::failure::{PullError, PullFailure};
+use super::step::Step;
 use super::{Job, PullOptions};
 use crate::frank_lock::{PinnedFile, PinnedPayload};
 use crate::listing::{Chosen, Listing};
 use crate::reference::{HubReference, Reference};
 use crate::store::payload_lock::{LockedFile, SourceFile};
+use crate::store::{Payload, PayloadFile};
 
 /// One thing that `frank.lock` and the source disagree about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestMismatch {
     /// The file.
     pub file: String,
-    /// What it is: `bytes`, `sha256`, `git_sha1` or `file`.
+    /// What it is: `bytes`, `sha256`, `git_sha1`, `file` or `revision`.
     pub what: &'static str,
     /// What `frank.lock` says.
     pub pinned: String,
@@ -68,7 +70,7 @@ pub(super) fn check_listed(
             mismatches.extend(differing(pin, "git_sha1", pin.git_sha1.zip(whole.git_sha1)));
         }
     }
-    if mismatches.is_empty() { Ok(()) } else { Err(mismatched(pins, mismatches)) }
+    if mismatches.is_empty() { Ok(()) } else { Err(mismatched(&pins.source, mismatches)) }
 }
 
 impl Job<'_> {
@@ -79,11 +81,53 @@ impl Job<'_> {
         let bytes = differing(pin, "bytes", pin.bytes.map(|pinned| (pinned, file.bytes)));
         let sha256 = differing(pin, "sha256", pin.sha256.map(|pinned| (pinned, file.sha256)));
         let mismatches: Vec<ManifestMismatch> = bytes.into_iter().chain(sha256).collect();
-        if mismatches.is_empty() { Ok(()) } else { Err(mismatched(pins, mismatches)) }
+        if mismatches.is_empty() { Ok(()) } else { Err(mismatched(&pins.source, mismatches)) }
     }
 }
 
-fn differing<T: PartialEq + ToString>(
+impl Payload {
+    /// What `frank.lock` says otherwise than the lock file of the payload, which has what the source said when it was
+    /// pulled.
+    pub fn disagreements(&self, pins: &PinnedPayload) -> Vec<ManifestMismatch> {
+        let mut found: Vec<ManifestMismatch> =
+            pins.file.iter().flat_map(|pin| self.disagreements_about(pin)).collect();
+        // Where the bytes of all files are pinned, it is all one which commit they came with.
+        let is_pinned =
+            |file: &PayloadFile| pins.file(&file.name).is_some_and(|pin| pin.sha256.is_some());
+        let revision = pins.revision.as_ref().filter(|pinned| **pinned != self.revision);
+        if let Some(pinned) = revision.filter(|_| !self.files.iter().all(is_pinned)) {
+            let (file, what) = (self.name.clone(), "revision");
+            let (pinned, source) = (pinned.clone(), self.revision.clone());
+            found.push(ManifestMismatch { file, what, pinned, source });
+        }
+        found
+    }
+
+    fn disagreements_about(&self, pin: &PinnedFile) -> Vec<ManifestMismatch> {
+        let held = self.files.iter().find(|file| file.name == pin.name);
+        let Some(held) = held.and_then(|file| file.locked.as_ref()) else {
+            return vec![mismatch(pin, "file", "it is pinned", "it was not pulled")];
+        };
+        let bytes = differing(pin, "bytes", pin.bytes.map(|pinned| (pinned, held.bytes)));
+        let sha256 = differing(pin, "sha256", pin.sha256.map(|pinned| (pinned, held.sha256)));
+        let sha1 = differing(pin, "git_sha1", pin.git_sha1.zip(held.git_sha1));
+        bytes.into_iter().chain(sha256).chain(sha1).collect()
+    }
+
+    /// Refuses a payload that is not what is pinned.
+    /// # Errors
+    /// [`PullFailure::ManifestMismatch`] with all that differs.
+    pub fn check_pins(&self, pins: &PinnedPayload) -> Result<(), PullError> {
+        let mismatches = self.disagreements(pins);
+        if mismatches.is_empty() {
+            return Ok(());
+        }
+        let failure = mismatched(&format!("the payload `{}`", self.name), mismatches);
+        Err(PullError::at(Step::Manifest)(failure))
+    }
+}
+
+pub(super) fn differing<T: PartialEq + ToString>(
     pin: &PinnedFile,
     what: &'static str,
     values: Option<(T, T)>,
@@ -92,11 +136,16 @@ fn differing<T: PartialEq + ToString>(
     Some(mismatch(pin, what, &pinned.to_string(), &source.to_string()))
 }
 
-fn mismatch(pin: &PinnedFile, what: &'static str, pinned: &str, source: &str) -> ManifestMismatch {
+pub(super) fn mismatch(
+    pin: &PinnedFile,
+    what: &'static str,
+    pinned: &str,
+    source: &str,
+) -> ManifestMismatch {
     let (file, pinned, source) = (pin.name.clone(), pinned.to_owned(), source.to_owned());
     ManifestMismatch { file, what, pinned, source }
 }
 
-fn mismatched(pins: &PinnedPayload, mismatches: Vec<ManifestMismatch>) -> PullFailure {
-    PullFailure::ManifestMismatch { from: pins.source.clone(), mismatches }
+pub(super) fn mismatched(from: &str, mismatches: Vec<ManifestMismatch>) -> PullFailure {
+    PullFailure::ManifestMismatch { from: from.to_owned(), mismatches }
 }

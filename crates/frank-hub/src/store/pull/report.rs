@@ -1,43 +1,14 @@
-//! What a pull says: steps, progress, notes and the outcome. Never decides anything.
+//! What a pull says while it runs: progress, the ends of steps, and notes, of which it keeps a record. Never decides anything.
 
 use std::cell::RefCell;
-use std::fmt;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde::Serialize;
-
+use super::note::Note;
+use super::step::Step;
 use crate::digest::Digest;
 use crate::fetch::{FetchError, Progress, Stage, Watch};
-use crate::listing::{Chosen, Role};
-use crate::store::{LockedFile, Payload, PayloadLock};
+use crate::listing::Chosen;
 use crate::transfer::{self, Notice};
-
-/// The steps of a pull, in order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// The source is asked what it has.
-    List,
-    /// The wanted files are found in it.
-    Choose,
-    /// What `frank.lock` says is compared with what the source says.
-    Manifest,
-    /// Another process has the payload.
-    Wait,
-    /// What is here already is looked at, and hashed where it was touched.
-    Held,
-    /// The room on the drive is compared with what is to come.
-    Room,
-    /// Bytes come in.
-    Transfer,
-    /// Sizes and digests are compared; fragments are checked for being fragments.
-    Verify,
-    /// Files get their names.
-    Finalize,
-    /// The lock file is written.
-    Lock,
-}
 
 /// Something that happened in a pull.
 #[derive(Debug, Clone)]
@@ -105,222 +76,6 @@ pub enum Done<'a> {
     Lock,
 }
 
-/// Something that the person who pulls should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
-    /// An earlier pull had come to this step.
-    Resumed {
-        /// The step that this pull goes on with.
-        step: Step,
-        /// Bytes that are here already.
-        here: u64,
-    },
-    /// What an earlier pull left is of another state of the source, and is not used.
-    StartsOver {
-        /// The file.
-        file: String,
-    },
-    /// A file of another payload has the same bytes and is linked.
-    Linked {
-        /// The file.
-        file: String,
-        /// The other payload.
-        payload: String,
-    },
-    /// A file that is replaced went to the trash.
-    Trashed {
-        /// The file.
-        file: String,
-        /// Its id in the trash.
-        id: String,
-        /// Why it is replaced.
-        reason: String,
-    },
-    /// The source has other bytes than the file here, which stays.
-    Drifted {
-        /// The file.
-        file: String,
-    },
-    /// The source no longer has a file that is here and as it was verified.
-    UpstreamGone {
-        /// The file.
-        file: String,
-    },
-    /// The source declares no digest, so that only the size could be compared.
-    NoDigest {
-        /// The file.
-        file: String,
-    },
-    /// Something unusual that a transfer went on from.
-    Transfer {
-        /// The file.
-        file: String,
-        /// What it was.
-        notice: Notice,
-    },
-}
-
-impl Note {
-    /// A word for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Note::Resumed { .. } => "resumed",
-            Note::StartsOver { .. } => "starts_over",
-            Note::Linked { .. } => "linked",
-            Note::Trashed { .. } => "trashed",
-            Note::Drifted { .. } => "drifted",
-            Note::UpstreamGone { .. } => "upstream_gone",
-            Note::NoDigest { .. } => "no_digest",
-            Note::Transfer { notice: Notice::Retrying { .. }, .. } => "retrying",
-            Note::Transfer { notice: Notice::Changed { .. }, .. } => "starts_over",
-            Note::Transfer { notice: Notice::Unranged { .. }, .. } => "unranged",
-            Note::Transfer {
-                notice: Notice::Repairing { .. } | Notice::Comparing { .. }, ..
-            } => "repairing",
-        }
-    }
-
-    /// Whether it should worry somebody.
-    pub fn is_warning(&self) -> bool {
-        matches!(self, Note::Drifted { .. } | Note::UpstreamGone { .. } | Note::NoDigest { .. })
-    }
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Note::Resumed { step, here } => write!(out, "resumed at {step}, {here} bytes are here"),
-            Note::StartsOver { file } => {
-                write!(
-                    out,
-                    "{file}: the source has moved on; what came of the old file is not used"
-                )
-            }
-            Note::Linked { file, payload } => {
-                write!(out, "{file}: the payload {payload} has the same bytes, linked")
-            }
-            Note::Trashed { file, id, reason } => {
-                write!(out, "{file}: {reason}; the old file is in the trash as {id}")
-            }
-            Note::Drifted { file } => {
-                write!(
-                    out,
-                    "drifted: {file}: the source has other bytes now; `--refresh` fetches them"
-                )
-            }
-            Note::UpstreamGone { file } => {
-                write!(
-                    out,
-                    "upstream_gone: {file}: the source no longer has it; the copy here is good"
-                )
-            }
-            Note::NoDigest { file } => {
-                write!(
-                    out,
-                    "no_digest: {file}: the source declares none, only the size was compared"
-                )
-            }
-            Note::Transfer { file, notice } => write!(out, "{file}: {notice}"),
-        }
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Step::List => "list",
-            Step::Choose => "choose",
-            Step::Manifest => "manifest",
-            Step::Wait => "wait",
-            Step::Held => "held",
-            Step::Room => "room",
-            Step::Transfer => "transfer",
-            Step::Verify => "verify",
-            Step::Finalize => "finalize",
-            Step::Lock => "lock",
-        })
-    }
-}
-
-/// A payload after a pull.
-#[derive(Debug, Clone)]
-pub struct Pulled {
-    /// Its name in the store.
-    pub payload: String,
-    /// Its folder.
-    pub folder: PathBuf,
-    /// What its lock file says.
-    pub lock: PayloadLock,
-    /// What was done for each file that was wanted.
-    pub files: Vec<PulledFile>,
-    /// What was said on the way.
-    pub notes: Vec<Note>,
-}
-
-/// What was done for a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PulledFile {
-    /// Its name.
-    pub name: String,
-    /// What it is for.
-    pub role: Role,
-    /// How it got here.
-    pub outcome: FileOutcome,
-    /// Bytes of it that came over the network in this pull; `None` where nobody counted.
-    pub received: Option<u64>,
-}
-
-/// How a file got where it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FileOutcome {
-    /// It was here.
-    Held,
-    /// An earlier pull had verified it.
-    Resumed,
-    /// Another payload has the same bytes.
-    Linked,
-    /// Its bytes came in.
-    Fetched,
-}
-
-impl Pulled {
-    pub(super) fn new(
-        payload: &str,
-        folder: &Path,
-        lock: PayloadLock,
-        files: Vec<PulledFile>,
-        notes: Vec<Note>,
-    ) -> Pulled {
-        Pulled { payload: payload.to_owned(), folder: folder.to_owned(), lock, files, notes }
-    }
-
-    /// A payload for which nothing was to be done.
-    pub(super) fn of_held(payload: &Payload, notes: Vec<Note>) -> Pulled {
-        let files = payload.files.iter().map(|file| PulledFile {
-            name: file.name.clone(),
-            role: file.role,
-            outcome: FileOutcome::Held,
-            received: Some(0),
-        });
-        let locked: Vec<LockedFile> =
-            payload.files.iter().filter_map(|file| file.locked.clone()).collect();
-        let lock = PayloadLock {
-            source: payload.source.clone().unwrap_or_default(),
-            revision: payload.revision.clone(),
-            file: locked,
-        };
-        Pulled::new(&payload.name, &payload.folder, lock, files.collect(), notes)
-    }
-
-    /// Says of all files that they came in, by a program that does not count.
-    pub(super) fn set_fetched(&mut self) {
-        for file in &mut self.files {
-            (file.outcome, file.received) = (FileOutcome::Fetched, None);
-        }
-    }
-}
-
 /// Who is told, and a record of the notes.
 pub(super) struct Reporter<'a> {
     watch: &'a dyn Fn(PullEvent<'_>),
@@ -350,7 +105,7 @@ impl<'a> Reporter<'a> {
     pub(super) fn note(&self, note: Note) {
         (self.watch)(PullEvent::Note(&note));
         // A home line may make a client try again a thousand times; nobody wants to read that afterwards.
-        if note.code() != "retrying" {
+        if !matches!(note.code(), "retrying" | "waiting") {
             self.notes.borrow_mut().push(note);
         }
     }

@@ -1,18 +1,23 @@
 //! Room, links and bytes: from tasks to verified files that wait in `.partial`. Never gives a file its final name.
 
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use super::Job;
 use super::copy::copy;
 use super::examine::{Task, What};
 use super::failure::PullError;
-use super::report::{Done, FileOutcome, Note, PulledFile, Step};
+use super::note::Note;
+use super::pulled::{FileOutcome, PulledFile};
+use super::report::Done;
+use super::step::Step;
 use crate::digest::Digest;
 use crate::fetch::{FetchError, check_room};
 use crate::listing::{ChosenFile, RemoteFile};
-use crate::store::durable::modified_ns;
+use crate::stamp::Stamp;
+use crate::store::payload_lock::LockedFile;
 use crate::store::wanted::{Verified, partial_path};
 use crate::transfer::{self, Brought, Segment, TransferError, bring, partial_bytes};
 
@@ -54,14 +59,11 @@ impl Job<'_> {
             let discarded = transfer::discard(&partial).map_err(FetchError::io("remove", &partial));
             discarded.map_err(PullError::of(Step::Held, &file.name))?;
             if fs::hard_link(source, &partial).is_ok() {
-                let (bytes, sha256, modified_ns) =
-                    (locked.bytes, locked.sha256, locked.modified_ns);
-                file.verified = Some(Verified { bytes, sha256, modified_ns });
-                let is_right = file.is_verified_at(&partial);
-                let is_right = is_right.map_err(FetchError::io("read", &partial));
-                if !is_right.map_err(PullError::of(Step::Held, &file.name))? {
+                let linked = fs::metadata(&partial).map_err(FetchError::io("read", &partial));
+                let linked = linked.map_err(PullError::of(Step::Held, &file.name))?;
+                file.verified = moved_since(locked, &linked);
+                if file.verified.is_none() {
                     // The other payload was refreshed meanwhile.
-                    file.verified = None;
                     let discarded = transfer::discard(&partial);
                     let discarded = discarded.map_err(FetchError::io("remove", &partial));
                     discarded.map_err(PullError::of(Step::Held, &file.name))?;
@@ -130,7 +132,7 @@ impl Job<'_> {
         self.check_content(index, &partial, &sizes)?;
         let metadata = fs::metadata(&partial).map_err(FetchError::io("read", &partial));
         let metadata = metadata.map_err(PullError::of(Step::Verify, name))?;
-        let verified = Verified { bytes, sha256, modified_ns: modified_ns(&metadata) };
+        let verified = Verified::new(bytes, sha256, Stamp::of(&metadata));
         self.wanted.file[index].verified = Some(verified);
         self.note_wanted().map_err(PullError::of(Step::Verify, name))?;
         let file = &self.wanted.file[index];
@@ -147,10 +149,14 @@ impl Job<'_> {
     fn receive(&self, index: usize, partial: &Path) -> Result<Brought, PullError> {
         let ChosenFile { name, segments, .. } = &self.chosen.files[index];
         let segments: Vec<Segment> = segments.iter().map(segment).collect();
+        let begun = Instant::now();
         let brought = self
             .reporter
             .transferring(name, |watch| bring(self.client, &segments, partial, watch))
             .map_err(|error| PullError::of(step_of(&error), name)(error))?;
+        if let Some(first) = segments.first() {
+            self.suspect_pace(name, &first.url, brought.received, begun.elapsed());
+        }
         if segments.iter().any(|segment| segment.digest.is_none()) {
             self.reporter.note(Note::NoDigest { file: name.clone() });
         }
@@ -165,6 +171,14 @@ impl Job<'_> {
         };
         segments.map(local).collect()
     }
+}
+
+/// A file that was verified as `locked` says, and got another name or link since; `None` where more than that was done.
+pub(super) fn moved_since(locked: &LockedFile, now: &Metadata) -> Option<Verified> {
+    let stamp = Stamp::of(now);
+    let is_same = now.len() == locked.bytes
+        && locked.stamp().is_some_and(|before| stamp.is_only_renamed(before));
+    is_same.then(|| Verified::new(locked.bytes, locked.sha256, stamp))
 }
 
 fn segment(remote: &RemoteFile) -> Segment {

@@ -2,16 +2,17 @@
 
 use bytes::Bytes;
 use hyper::header::{
-    CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    HeaderMap, HeaderValue, IF_RANGE, RANGE,
+    CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, DATE, ETAG,
+    HeaderMap, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE,
 };
 use url::Url;
 
 use crate::http::{Answer, Client, HttpError, Tries, shown};
 
 use super::super::range_map::Validator;
-use super::super::reply::{Asked, Head, Verdict, judge, names_another, strong, total_of};
-use super::super::{Segment, TransferError, Watch};
+use super::super::reply::{Asked, Head, Verdict, judge, names_another, total_of};
+use super::super::state::State;
+use super::super::{Notice, Segment, TransferError, Watch};
 use super::{Feed, Stop, Trouble};
 
 /// Where the last answer came from. It is asked again without the redirects before it, until it refuses: the addresses
@@ -19,8 +20,8 @@ use super::{Feed, Stop, Trouble};
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     url: Url,
-    /// The strong `ETag` of its answers.
-    etag: Option<String>,
+    /// That of the file, as its answers say it.
+    state: State,
 }
 
 /// The body of an answer, and which bytes of the segment it is.
@@ -30,17 +31,20 @@ pub(in super::super) struct Body {
     position: u64,
     /// One past the last byte that is promised.
     end: u64,
+    /// Whether it was said to be the whole segment.
+    is_whole: bool,
 }
 
 impl Feed<'_> {
     /// Asks for the bytes from `start` to before `end`; the body may hold fewer.
     pub(super) async fn ask(&self, start: u64, end: u64) -> Result<Body, Trouble> {
         let target = self.target.borrow().clone();
-        let (url, etag) = match &target {
-            Some(target) => (&target.url, target.etag.clone()),
-            None => (&self.segment.url, self.known_etag()),
+        let (url, state) = match &target {
+            Some(target) => (&target.url, target.state.clone()),
+            None => (&self.segment.url, self.known_state()),
         };
-        let answer = self.place.client.get(url, &range_headers(start, end, etag.as_deref())).await;
+        let headers = range_headers(start, end, state.if_range());
+        let answer = self.place.client.get(url, &headers).await;
         let answer = answer.inspect_err(|_| self.forget_target())?;
         let total = self.bytes();
         let verdict = judge(&head(&answer), Asked { start, end, total });
@@ -53,10 +57,12 @@ impl Feed<'_> {
         }
         let shown_url = shown(&answer.url);
         match verdict {
-            Verdict::Part { end } => Ok(self.accept(answer, start, end)),
-            Verdict::Whole if start == 0 && end == total => Ok(self.accept(answer, 0, total)),
+            Verdict::Part { end } => Ok(self.accept(answer, target, start, end)),
+            Verdict::Whole if start == 0 && end == total => {
+                Ok(self.accept(answer, target, 0, total))
+            }
             Verdict::Whole => {
-                let body = self.accept(answer, 0, total);
+                let body = self.accept(answer, target, 0, total);
                 Err(Trouble::Stop(Stop::Whole(Box::new(body))))
             }
             Verdict::Size { .. } if self.segment.bytes.is_none() => {
@@ -76,40 +82,58 @@ impl Feed<'_> {
         self.place.board.layout().segments()[self.index].bytes
     }
 
-    /// The `ETag` for the first request: where a redirect decides what the file is, that of its target may differ.
-    fn known_etag(&self) -> Option<String> {
+    /// The condition of the first request: where a redirect decides what the file is, its target may call it otherwise.
+    fn known_state(&self) -> State {
         let known = self.place.board.validator(self.index);
-        known.etag.filter(|_| known.linked.is_none())
+        if known.linked.is_none() { known.state } else { State::default() }
+    }
+
+    /// What an answer says of the state of the file. Servers that share a file may have it from different times, so these
+    /// count only where no digest would tell two states apart.
+    fn state_of(&self, answer: &Answer) -> State {
+        let modified = answer.header(LAST_MODIFIED.as_str());
+        let modified = modified.filter(|_| self.segment.digest.is_none());
+        State::of(answer.header(ETAG.as_str()), modified, answer.header(DATE.as_str()))
     }
 
     fn forget_target(&self) {
         self.target.replace(None);
     }
 
-    /// Takes an answer, and remembers where it came from.
-    fn accept(&self, answer: Answer, start: u64, end: u64) -> Body {
-        let etag = strong(answer.header(ETAG.as_str())).map(str::to_owned);
-        self.target.replace(Some(Target { url: answer.url.clone(), etag }));
-        Body { answer, position: start, end }
+    /// Takes an answer of the place that was asked, and remembers where it came from.
+    fn accept(&self, answer: Answer, asked: Option<Target>, start: u64, end: u64) -> Body {
+        let known = asked.map(|asked| asked.state).unwrap_or_default();
+        let state = self.state_of(&answer).or(known);
+        self.target.replace(Some(Target { url: answer.url.clone(), state }));
+        let is_whole = answer.status().as_u16() == 200;
+        Body { answer, position: start, end, is_whole }
     }
 
     /// Makes sure that the answer is of the file that was begun, and remembers what the source calls it.
     fn check_state(&self, answer: &Answer, target: Option<&Target>) -> Result<(), Trouble> {
         let (board, linked) = (self.place.board, answer.linked_etag.as_deref());
-        let etag = strong(answer.header(ETAG.as_str()));
+        let state = self.state_of(answer);
         let known = board.validator(self.index);
         let is_changed = match (target, &known.linked, linked) {
-            (Some(target), _, _) => differ(target.etag.as_deref(), etag),
+            (Some(target), _, _) => target.state.differs(&state),
             (None, Some(known), Some(linked)) => known != linked,
-            (None, _, _) => differ(known.etag.as_deref(), etag),
+            (None, _, _) => known.state.differs(&state),
         };
         if is_changed {
             return Err(Trouble::Stop(Stop::Changed(shown(&self.segment.url))));
         }
-        let or_known = |new: Option<&str>, known| new.map(str::to_owned).or(known);
-        let (etag, linked) = (or_known(etag, known.etag), or_known(linked, known.linked));
-        board.set_validator(self.index, Validator { etag, linked });
+        let linked = linked.map(str::to_owned).or(known.linked);
+        board.set_validator(self.index, Validator { state: state.or(known.state), linked });
         Ok(())
+    }
+
+    /// Tells, once, of a file that nothing marks.
+    pub(super) fn tell_of_marks(&self) {
+        let known = self.place.board.validator(self.index);
+        let is_unmarked = self.segment.digest.is_none() && known == Validator::default();
+        if is_unmarked && !self.is_told.replace(true) {
+            (self.place.watch.notice)(&Notice::Unmarked { url: shown(&self.segment.url) });
+        }
     }
 
     /// What to do about a status that is an error.
@@ -137,10 +161,7 @@ impl Feed<'_> {
         let chunk = body.answer.chunk().await.inspect_err(|_| self.forget_target())?;
         let left = body.end - body.position;
         match chunk {
-            Some(chunk) if chunk.len() as u64 > left => {
-                let why = format!("more bytes came than the {} of the answer", body.end);
-                Err(TransferError::Range { url: shown(&body.answer.url), why }.into())
-            }
+            Some(chunk) if chunk.len() as u64 > left => Err(self.too_long(body)),
             Some(chunk) => {
                 body.position += chunk.len() as u64;
                 self.place.board.add_received(chunk.len() as u64);
@@ -153,10 +174,17 @@ impl Feed<'_> {
             }
         }
     }
-}
 
-fn differ(known: Option<&str>, new: Option<&str>) -> bool {
-    known.zip(new).is_some_and(|(known, new)| known != new)
+    /// What a body is that goes on behind its promised end. Without a digest nothing else would tell of a file that is longer
+    /// than was told before.
+    fn too_long(&self, body: &Body) -> Trouble {
+        let url = shown(&body.answer.url);
+        if body.is_whole && self.segment.digest.is_none() {
+            return Trouble::Stop(Stop::Changed(url));
+        }
+        let why = format!("more bytes came than the {} of the answer", body.end);
+        TransferError::Range { url, why }.into()
+    }
 }
 
 fn head(answer: &Answer) -> Head<'_> {
@@ -170,13 +198,13 @@ fn head(answer: &Answer) -> Head<'_> {
     }
 }
 
-/// The headers that ask for the bytes from `start` to before `end`, if the file still has this `ETag`.
-fn range_headers(start: u64, end: u64, etag: Option<&str>) -> HeaderMap {
+/// The headers that ask for the bytes from `start` to before `end`, if the file is still in this state.
+fn range_headers(start: u64, end: u64, state: Option<&str>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let range = HeaderValue::try_from(format!("bytes={start}-{}", end - 1));
     headers.insert(RANGE, range.expect("digits and a dash are a header"));
-    if let Some(etag) = etag.and_then(|etag| HeaderValue::try_from(etag).ok()) {
-        headers.insert(IF_RANGE, etag);
+    if let Some(state) = state.and_then(|state| HeaderValue::try_from(state).ok()) {
+        headers.insert(IF_RANGE, state);
     }
     headers
 }
@@ -200,10 +228,11 @@ pub(in super::super) fn sizes(
 }
 
 async fn size(client: &Client, url: &Url, watch: Watch<'_>) -> Result<u64, TransferError> {
-    let mut tries = Tries::new(client.patience());
+    let mut tries = Tries::first_contact(client.patience());
+    let tell = |delay: &_| watch.delayed(delay);
     loop {
-        match size_once(client, url).await {
-            Err(TransferError::Http(error)) => tries.again(error, watch.retrying()).await?,
+        match client.watched(url, &tell, size_once(client, url)).await {
+            Err(TransferError::Http(error)) => tries.again(error, tell).await?,
             size => return size,
         }
     }

@@ -11,7 +11,9 @@ use frank_hub::digest::Digest;
 use frank_hub::http::{Client, Patience, Tokens};
 use frank_hub::transfer::{self, Brought, Notice, Segment, TransferError, Watch};
 use frank_hub::{FailureKind, Progress, Sha256};
-use frank_testkit::mock_hub::{Answer, Content, Fault, Host, MockHub, Place, Repository, Rule};
+use frank_testkit::mock_hub::{
+    Answer, Content, Fault, Host, Mark, MockHub, Place, Repository, Rule,
+};
 use tempfile::TempDir;
 
 pub(crate) const REPOSITORY: &str = "org/tiny-GGUF";
@@ -142,6 +144,12 @@ impl Scene {
     pub(crate) fn web(&self) -> Segment {
         let url = self.hub.web_address(REPOSITORY, MODEL).parse().unwrap();
         Segment { url, bytes: None, digest: None }
+    }
+
+    /// The same on a web server that marks the state of its files so.
+    pub(crate) fn marked(&self, mark: Mark) -> Segment {
+        let url = self.hub.marked_address(mark, REPOSITORY, MODEL).parse().unwrap();
+        Segment { url, ..self.web() }
     }
 
     pub(crate) fn address(&self, path: &str) -> url::Url {

@@ -1,12 +1,13 @@
 //! `frank pull --check`: whether a file is a whole model under the name that its header asks for. Never reads a weight.
 
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::BufReader;
 use std::path::Path;
 
 use frank_gguf::{Header, SplitInfo};
 use frank_hub::listing::glued_split;
 use frank_hub::{ModelFile, OpenError};
+use frank_os::open_regular;
 use frank_plan::Size;
 use serde::Serialize;
 
@@ -42,9 +43,9 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
 
 /// Which part a file is by its own header; `None` for what has none that can be read.
 fn split_of(path: &Path) -> Option<SplitInfo> {
-    let file = File::open(path).ok()?;
-    let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-    Header::read(&mut BufReader::new(file), metadata.len()).ok()?.split().ok()
+    let file = open_regular(path, OpenOptions::new().read(true)).ok()?;
+    let bytes = file.metadata().ok()?.len();
+    Header::read(&mut BufReader::new(file), bytes).ok()?.split().ok()
 }
 
 fn of_check(error: OpenError) -> anyhow::Error {

@@ -1,24 +1,17 @@
 //! What `frank pull` prints of payloads, as JSON and as lines. Never of a token.
 
+use frank_hub::Role;
 use frank_hub::frank_lock::PinnedPayload;
 use frank_hub::store::{
-    FileOutcome, LockedFile, Note, PullError, Pulled, Verdict, VerifiedFile, VerifyError,
+    FileOutcome, LockedFile, Note, Pulled, Step, Verdict, Verification, VerifiedFile,
 };
-use frank_hub::{FailureKind, Reference, Role};
 use frank_plan::Size;
 use serde::Serialize;
 
-use crate::pulling::of_store;
-use crate::report::known;
+use crate::pulling::Ended;
+use crate::report::{Code, Failure};
 
-/// What `frank pull --json` prints.
-#[derive(Default, Serialize)]
-pub(super) struct Answer {
-    pub(super) payloads: Vec<PayloadFacts>,
-    /// The reference at which it ended; `null` when all went well.
-    pub(super) failed: Option<FailedPull>,
-}
-
+/// What was pulled.
 #[derive(Serialize)]
 pub(super) struct PayloadFacts {
     name: String,
@@ -50,17 +43,6 @@ struct FileFacts {
 struct NoteFacts {
     code: &'static str,
     text: String,
-}
-
-/// A pull that ended early.
-#[derive(Serialize)]
-pub(super) struct FailedPull {
-    reference: String,
-    step: String,
-    file: Option<String>,
-    reason: &'static str,
-    message: String,
-    hint: Option<String>,
 }
 
 impl PayloadFacts {
@@ -116,34 +98,27 @@ impl NoteFacts {
     }
 }
 
-impl FailedPull {
-    pub(super) fn of(reference: &Reference, error: &PullError) -> Self {
-        Self {
-            reference: reference.to_string(),
-            step: error.step.to_string(),
-            file: error.file.clone(),
-            reason: error.reason(),
-            message: error.failure.to_string(),
-            hint: error.hint(),
-        }
-    }
-}
-
 /// What `--verify-only` found of one payload.
 #[derive(Serialize)]
 pub(super) struct VerifiedPayload {
     name: String,
     files: Vec<VerifiedFile>,
+    /// What could not be done beside reading.
+    notes: Vec<String>,
     /// What `frank.lock` says otherwise of files that are as their source had them.
     manifest_mismatch: Vec<String>,
 }
 
+/// The first thing that is wrong with a payload that was read.
+pub(super) struct Fault {
+    file: Option<String>,
+    reason: &'static str,
+    told: String,
+}
+
 impl VerifiedPayload {
-    pub(super) fn new(
-        name: String,
-        files: Vec<VerifiedFile>,
-        pins: Option<&PinnedPayload>,
-    ) -> Self {
+    pub(super) fn new(name: String, found: Verification, pins: Option<&PinnedPayload>) -> Self {
+        let Verification { files, notes } = found;
         let mismatch = |file: &VerifiedFile| {
             let pin = pins?.file(&file.name)?;
             if let Some(bytes) = pin.bytes.filter(|&bytes| bytes != file.bytes) {
@@ -156,7 +131,7 @@ impl VerifiedPayload {
             Some(format!("{}: sha256 {sha256} in frank.lock, {} here", file.name, file.sha256))
         };
         let manifest_mismatch = files.iter().filter_map(mismatch).collect();
-        Self { name, files, manifest_mismatch }
+        Self { name, files, notes, manifest_mismatch }
     }
 
     /// One line for each file.
@@ -166,13 +141,32 @@ impl VerifiedPayload {
     }
 
     /// The first thing that is wrong.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn fault(&self) -> Option<Fault> {
         let wrong = self.files.iter().find(|file| file.verdict != Verdict::Verified);
-        let wrong = wrong.map(|file| format!("{}: {} {}", self.name, file.name, told(file)));
+        let wrong = wrong.map(|file| Fault {
+            file: Some(file.name.clone()),
+            reason: file.verdict.reason(),
+            told: format!("{}: {} {}", self.name, file.name, told(file)),
+        });
         wrong.or_else(|| {
             let mismatch = self.manifest_mismatch.first()?;
-            Some(format!("manifest_mismatch: {mismatch}; the file is good"))
+            let told = format!("manifest_mismatch: {mismatch}; the file is good");
+            Some(Fault { file: None, reason: "manifest_mismatch", told })
         })
+    }
+}
+
+impl Fault {
+    /// The failure that it is.
+    pub(super) fn ended(self) -> Ended {
+        let hint = match self.reason {
+            "manifest_mismatch" => "correct frank.lock, or let `--refresh` write it anew",
+            _ => "`frank pull` with the same name brings what is damaged or missing",
+        };
+        let failure = Failure::new(Code::Verification, format!("verify failed: {}", self.told));
+        let mut ended = Ended::told(Step::Verify.to_string(), self.reason, failure.hint(hint));
+        ended.facts.file = self.file;
+        ended
     }
 }
 
@@ -182,16 +176,5 @@ fn told(file: &VerifiedFile) -> String {
         Verdict::Missing => "is missing".to_owned(),
         Verdict::Size { got } => format!("has {got} bytes, {} expected (size)", file.bytes),
         Verdict::Sha256 { got } => format!("has sha256 {got}, {} expected", file.sha256),
-    }
-}
-
-/// A verification that could not be done, with its exit code.
-pub(super) fn of_verify(error: VerifyError) -> anyhow::Error {
-    match error {
-        VerifyError::Store(error) => of_store(error),
-        VerifyError::Fetch(error) => {
-            let kind: FailureKind = error.kind();
-            known(error, kind, None)
-        }
     }
 }

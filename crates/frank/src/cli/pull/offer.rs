@@ -6,11 +6,12 @@ use frank_hub::{Group, Listing, Reference, Scheme, groups};
 use frank_plan::Size;
 use serde::Serialize;
 
-use crate::pulling::{Puller, of_list};
-use crate::report::{print, printable};
+use crate::pulling::{Ended, Puller};
+use crate::report::printable;
 
+/// What a source has.
 #[derive(Serialize)]
-struct Offer {
+pub(super) struct Offer {
     source: String,
     revision: String,
     groups: Vec<GroupFacts>,
@@ -36,18 +37,9 @@ struct FileFacts {
     digest: Option<String>,
 }
 
-/// Prints what the sources have.
-pub(super) fn offer(puller: &Puller, references: &[Reference], json: bool) -> anyhow::Result<()> {
-    let mut offers = Vec::new();
-    for reference in references {
-        let listing = puller.upstream.list(reference).map_err(of_list)?;
-        offers.push(Offer::of(&listing));
-    }
-    if json {
-        let answer = serde_json::json!({ "sources": offers });
-        return print(&(serde_json::to_string_pretty(&answer)? + "\n"));
-    }
-    print(&offers.iter().map(Offer::text).collect::<String>())
+/// Asks a source what it has.
+pub(super) fn offer(puller: &Puller, reference: &Reference) -> Result<Offer, Ended> {
+    Ok(Offer::of(&puller.list(reference)?))
 }
 
 impl Offer {
@@ -59,7 +51,8 @@ impl Offer {
         }
     }
 
-    fn text(&self) -> String {
+    /// Every file below its group.
+    pub(super) fn text(&self) -> String {
         let mut text = printable(&self.source);
         if !self.revision.is_empty() {
             let _infallible = write!(text, " at {}", self.revision);

@@ -69,7 +69,7 @@ fn experts_that_were_used_most_are_expected_in_memory() {
     assert!(speed(&["--hotness", str(&hot(1))]) < by_option);
     let usage = format!("{}.frank-usage", moe.model.display());
     std::fs::copy(hot(1000), usage).expect("copied");
-    assert_eq!(speed(&[]).to_bits(), by_option.to_bits());
+    assert!(speed(&[]) > 10.0 * even, "slots fill with them too");
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! Payloads that nothing vouches for, and what looks wrong about them: models that are not whole, parts that are all the
+//! same, transfers quicker than the network, and hubs that are long in answering.
+
+use std::fs;
+
+use frank_hub::store::{Note, PullOptions, Step, Upstream};
+use frank_hub::{FailureKind, Sha256};
+use frank_testkit::gguf_writer::GgufWriter;
+use frank_testkit::mock_hub::{Answer, Content, Fault, Mark, Place, Repository, Rule};
+
+use crate::store_scene::{Ledger, REPO, Scene, TINY, codes, gguf, parse};
+
+const MODEL: &str = "m-Q4_K_M.gguf";
+
+fn cut(bytes: usize) -> Vec<u8> {
+    let whole = gguf(1);
+    whole[..whole.len() - bytes].to_vec()
+}
+
+#[test]
+fn a_model_whose_end_its_server_lost_is_refused_though_its_size_is_the_declared_one() {
+    // In the last tensor, before all of them, and in the header.
+    for lost in [1, 8000, gguf(1).len() - 30] {
+        let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, cut(lost))]);
+        let address = scene.hub.web_address(REPO, MODEL);
+        let error = scene.pull(&address).unwrap_err();
+        assert_eq!((error.step, error.reason()), (Step::Verify, "not_whole"), "{lost}: {error}");
+        assert_eq!(error.kind(), FailureKind::Verification);
+        assert_eq!(scene.files(), [] as [&str; 0]);
+        // A digest knows better.
+        scene.pull(&format!("{address}#sha256={}", Sha256::of(&cut(lost)))).unwrap();
+    }
+}
+
+#[test]
+fn a_file_of_this_machine_that_is_cut_off_is_refused() {
+    let scene = Scene::tiny();
+    let path = scene.path(MODEL);
+    fs::write(&path, cut(1)).unwrap();
+    let error = scene.pull(&format!("file:{}", path.display())).unwrap_err();
+    assert_eq!(error.reason(), "not_whole", "{error}");
+}
+
+#[test]
+fn parts_that_were_glued_together_are_refused_where_only_a_part_was_published() {
+    let part = |no: u16| {
+        let writer = if no == 0 { GgufWriter::new("llama") } else { GgufWriter::without_keys() };
+        writer.split(no, 2, 2).f32_tensor(&format!("t{no}"), &[8], &[0.0; 8]).to_bytes()
+    };
+    let name = |no| frank_gguf::part_name("m-Q4_K_M", no, 2);
+    let publish = |first: Vec<u8>| {
+        Scene::new(vec![Repository::new(REPO).lfs(&name(0), first).lfs(&name(1), part(1))])
+    };
+    let scene = publish([part(0), part(1)].concat());
+    let error = scene.pull(&scene.hub.web_address(REPO, &name(0))).unwrap_err();
+    assert_eq!(error.reason(), "not_whole", "{error}");
+    let scene = publish(part(0));
+    let pulled = scene.pull(&scene.hub.web_address(REPO, &name(0))).unwrap();
+    assert_eq!(pulled.files.len(), 2);
+}
+
+#[test]
+fn a_server_that_marks_no_state_is_a_warning() {
+    let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, gguf(1))]);
+    let pulled = scene.pull(&scene.hub.marked_address(Mark::Nothing, REPO, MODEL)).unwrap();
+    assert_eq!(codes(&pulled), ["unmarked", "no_digest"]);
+    assert!(pulled.notes.iter().all(Note::is_warning));
+}
+
+#[test]
+fn parts_that_are_all_the_same_are_a_warning_before_and_after_their_bytes_came() {
+    let name = |no| frank_gguf::part_name("m-Q4_K_M", no, 3);
+    // As long as an error body once was that was stored as a shard three times.
+    let body = Content::from(vec![b'x'; 153]);
+    let repository = Repository::new(REPO);
+    let same = (0..3).fold(repository, |all, no| all.lfs(&name(no), body.clone()));
+    let scene = Scene::new(vec![same]);
+    let ledger = Ledger::default();
+    let pull = scene.pull_watched("hf:org/tiny-GGUF:Q4_K_M", &|event| ledger.hear(event));
+    assert_eq!(codes(&pull.unwrap()), ["same_bytes"]);
+    let lines = ledger.lines();
+    let (told, verified) = (
+        lines.iter().position(|line| line.contains("3 parts are the same 153 bytes")),
+        lines.iter().position(|line| line == "verify"),
+    );
+    assert!(told.is_some() && told < verified, "before a byte comes: {lines:?}");
+
+    // A web server declares nothing, so it is found in the end.
+    let same = (0..3).fold(Repository::new(REPO), |all, no| all.lfs(&name(no), gguf(1)));
+    let scene = Scene::new(vec![same]);
+    let pulled = scene.pull(&scene.hub.web_address(REPO, &name(0))).unwrap();
+    assert_eq!(codes(&pulled).iter().filter(|code| **code == "same_bytes").count(), 1);
+    let pulled = scene.pull(&scene.hub.web_address(REPO, &name(0))).unwrap();
+    assert!(!codes(&pulled).contains(&"same_bytes"), "nothing came");
+}
+
+#[test]
+fn a_transfer_that_is_quicker_than_the_network_is_a_warning() {
+    let pull = |link_bytes: Option<u64>| {
+        let scene = Scene::tiny();
+        let Upstream { client, endpoint } = scene.upstream();
+        let client = match link_bytes {
+            Some(bytes) => client.with_link_bytes(bytes),
+            None => client,
+        };
+        let upstream = Upstream { client, endpoint };
+        let options = PullOptions::default();
+        let pulled = scene.store().pull(&upstream, &parse(TINY), options, &|_| ()).unwrap();
+        codes(&pulled)
+    };
+    // 8 KiB would take a day.
+    assert_eq!(pull(Some(1))[..2], ["too_quick", "too_quick"]);
+    assert_eq!(pull(Some(u64::MAX)), [] as [&str; 0]);
+    assert_eq!(pull(None), [] as [&str; 0], "within this machine nothing is too quick");
+}
+
+#[test]
+fn a_hub_that_fails_in_passing_is_told_of_before_there_is_a_list_and_not_afterwards() {
+    let scene = Scene::tiny();
+    let busy = Fault::Answer(Answer::status(503));
+    scene.hub.add(Rule::new(Place::Api, "/revision/", busy.clone()).times(1));
+    scene.hub.add(Rule::new(Place::Api, "/tree/", busy).times(1));
+    let ledger = Ledger::default();
+    let pulled = scene.pull_watched(TINY, &|event| ledger.hear(event)).unwrap();
+    assert_eq!(codes(&pulled), [] as [&str; 0]);
+    let lines = ledger.lines();
+    assert!(lines[..2].iter().all(|line| line.starts_with("list: try 2 in ")), "{lines:?}");
+    assert!(lines[0].contains("HTTP 503") && lines[2] == "list", "{lines:?}");
+}
