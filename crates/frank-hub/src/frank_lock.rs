@@ -11,7 +11,7 @@ use crate::beside::{read_beside, update_beside};
 use crate::digest::{Sha1, Sha256};
 use crate::fetch::FailureKind;
 use crate::listing::Role;
-use crate::reference::{Reference, ReferenceError};
+use crate::reference::{Reference, ReferenceError, printable};
 use crate::store::{LockedFile, Payload, Pulled, same_words, source_of};
 
 use self::edited::edited;
@@ -137,7 +137,7 @@ impl FrankLock {
         for payload in &lock.payload {
             payload.reference().map_err(|source| FrankLockError::Source {
                 path: path.to_owned(),
-                text: payload.source.clone(),
+                text: printable(&payload.source).to_owned(),
                 source,
             })?;
         }

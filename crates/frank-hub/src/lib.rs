@@ -21,7 +21,9 @@ pub use listing::{
     ChooseError, Chosen, ChosenFile, Group, Listing, RemoteFile, Role, Scheme, choose, groups,
 };
 pub use model_file::{ModelFile, OpenError};
-pub use reference::{HubReference, Package, PipReference, Reference, ReferenceError, UrlReference};
+pub use reference::{
+    HubReference, Package, PipReference, Reference, ReferenceError, UrlReference, printable,
+};
 pub use rewrite::{RewriteError, RewriteProgress, RewriteStage, TensorCopy, Watch, rewrite};
 pub use sources::ListError;
 pub use sources::pip::PipError;

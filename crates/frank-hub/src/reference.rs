@@ -212,6 +212,15 @@ fn split_scheme(text: &str) -> Option<(&str, &str)> {
     (is_scheme && known_letters).then_some((scheme, rest))
 }
 
+/// What may be shown of a text that is no reference, which may still hold a key: of an address nothing from before an `@` or
+/// behind a `?`, of other texts nothing behind either.
+pub fn printable(text: &str) -> &str {
+    if text.contains("://") {
+        return url::plain(text);
+    }
+    text.split(['?', '@']).next().unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,5 +270,18 @@ mod tests {
             assert!(error.to_string().contains(known), "{error}");
         }
         assert!(matches!("".parse::<Reference>(), Err(ReferenceError::Empty)));
+    }
+
+    #[test]
+    fn a_key_in_a_text_that_is_no_reference_is_not_shown() {
+        for text in [
+            "https://u:hunter2@h/m.gguf",
+            "https://h/m.gguf?key=hunter2",
+            "hf:org/repo@hunter2",
+            "name?hunter2",
+        ] {
+            assert!(!printable(text).contains("hunter2"), "{}", printable(text));
+        }
+        assert_eq!(printable("https://u:hunter2@h/m.gguf"), "h/m.gguf");
     }
 }

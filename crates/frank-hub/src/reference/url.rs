@@ -112,7 +112,7 @@ fn shown(url: &Url) -> String {
 }
 
 /// What may be shown of a text that is no URL: nothing from before an `@` or behind a `?`.
-fn plain(text: &str) -> &str {
+pub(super) fn plain(text: &str) -> &str {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     text.rsplit('@').next().unwrap_or_default()
 }

@@ -59,8 +59,14 @@ impl Store {
         let (file, intent) = match self.lock_file(name) {
             Ok(file) => (file, Intent::Change),
             Err(refused) if is_refusal(&refused) => {
-                match open_regular(&path, OpenOptions::new().read(true)) {
+                let changes = matches!(intent, Intent::Change);
+                let opened = open_regular(&path, OpenOptions::new().read(true));
+                match opened.map_err(io::Error::from) {
                     Ok(file) => (file, intent),
+                    // Somebody else's lock file may be held, whoever may not look at it.
+                    Err(error) if changes && error.kind() != io::ErrorKind::NotFound => {
+                        return Err(StoreError::io("open", &path)(error));
+                    }
                     Err(_) => {
                         let path = path.display();
                         let unlocked = Some(format!("{path} cannot be made: {refused}"));

@@ -289,7 +289,7 @@ impl RangeMap {
         next.push(".new");
         let next = PathBuf::from(next);
         let mut options = OpenOptions::new();
-        let mut file = options.write(true).create(true).truncate(true).open(&next)?;
+        let mut file = open_regular(&next, options.write(true).create(true).truncate(true))?;
         file.write_all(saved.text().as_bytes())?;
         file.sync_all()?;
         fs::rename(&next, path)?;

@@ -3,7 +3,7 @@
 use frank_hub::frank_lock::FrankLockError;
 use frank_hub::http::TokenError;
 use frank_hub::store::{PullError, Step, StoreError, VerifyError};
-use frank_hub::{FailureKind, ListError, Reference, ReferenceError};
+use frank_hub::{FailureKind, ListError, Reference, ReferenceError, printable};
 use serde::Serialize;
 
 use crate::report::{Failure, known};
@@ -81,8 +81,7 @@ impl Ended {
     /// A text that is no reference.
     pub(crate) fn reference(text: &str, error: ReferenceError) -> Self {
         let mut ended = Self::known(BEGIN.to_owned(), "reference", error, FailureKind::Input, None);
-        // What is no address may still hold a key.
-        ended.facts.reference = Some(text.split(['?', '@']).next().unwrap_or_default().to_owned());
+        ended.facts.reference = Some(printable(text).to_owned());
         ended
     }
 

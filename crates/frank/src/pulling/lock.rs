@@ -42,7 +42,8 @@ impl LockPlace {
     pub(crate) fn pins(&self, store: &Store, reference: &Reference) -> Option<&PinnedPayload> {
         match reference {
             Reference::Name(name) => self.pins_of(&store.payload(name).ok()?),
-            other => self.lock.pins(other),
+            // Other words may have been pinned that lead to the same payload.
+            other => self.lock.pins(other).or_else(|| self.pins_of(&store.held(other).ok()??)),
         }
     }
 

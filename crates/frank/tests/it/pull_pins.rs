@@ -68,7 +68,11 @@ fn serve_and_run_refuse_what_the_pins_say_otherwise_and_keep_the_good_file() {
     let elsewhere = home.folder.path().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a new folder");
     let args = [&["run", TINY][..], &SHORT].concat();
-    run(home.command(&args).current_dir(elsewhere)).ended(0);
+    run(home.command(&args).current_dir(&elsewhere)).ended(0);
+    // Pins are of a payload, whichever words lead to it.
+    let other = format!("hf:{REPO}:f32");
+    run(home.command(&["pull", &other]).current_dir(&elsewhere)).ended(0);
+    check_mismatch(answer(&home, &other), &home);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::transfer;
 /// Reasons for which a file is replaced.
 const DRIFTED: &str = "the source has other bytes now";
 const DAMAGED: &str = "it was not the file that was verified";
-const UNKNOWN: &str = "no lock file said what it was";
+pub(super) const UNKNOWN: &str = "no lock file said what it was";
 
 /// What is to be done for a file.
 #[derive(Debug)]
@@ -71,6 +71,7 @@ impl Job<'_> {
             let path = self.path(&locked.name);
             match self.still_good(&path, locked)? {
                 Some(good) => {
+                    self.check_pinned(&good)?;
                     self.reporter.note(Note::UpstreamGone { file: locked.name.clone() });
                     kept.push(good);
                 }
@@ -104,6 +105,12 @@ impl Job<'_> {
         }
         for file in drifted {
             self.reporter.note(Note::Drifted { file });
+        }
+        // A mark of bytes that are not waiting any more says nothing of those that will come.
+        for (file, task) in self.wanted.file.iter_mut().zip(&tasks) {
+            if matches!(task.what, What::Link(..) | What::Fetch) {
+                file.verified = None;
+            }
         }
         Ok(tasks)
     }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use frank_gguf::GgufError;
 
 use super::Job;
-use super::examine::{Task, What};
+use super::examine::{Task, UNKNOWN, What};
 use super::failure::{PullError, PullFailure};
 use super::note::Note;
 use super::report::Done;
@@ -65,7 +65,8 @@ impl Job<'_> {
     fn place(&self, name: &str, replaces: Option<&str>) -> Result<(), FetchError> {
         let (partial, path) = (partial_path(&self.folder, name), self.path(name));
         let there = file_metadata(&path).map_err(FetchError::io("read", &path))?;
-        if let Some(reason) = replaces.filter(|_| there.is_some()) {
+        // What came to be there meanwhile is nobody's to throw away either.
+        if let Some(reason) = there.map(|_| replaces.unwrap_or(UNKNOWN)) {
             let trash = self.store.trash_folder();
             // Linked, so that there is a file at every moment.
             let trashed = trash::discard(&path, &trash, reason, Way::Link, SystemTime::now());
