@@ -89,6 +89,14 @@ pub enum FrankLockError {
         /// What is wrong, and on which line.
         source: Box<toml::de::Error>,
     },
+    /// A payload, or a file of one, is pinned two times.
+    #[error("{}: `{what}` is pinned twice; remove one of both entries", path.display())]
+    Twice {
+        /// The file.
+        path: PathBuf,
+        /// The source of the payload, or the name of the file.
+        what: String,
+    },
     /// A source in it is no reference.
     #[error("{}: `{text}` is no source", path.display())]
     Source {
@@ -106,7 +114,9 @@ impl FrankLockError {
     pub fn kind(&self) -> FailureKind {
         match self {
             FrankLockError::Io { .. } => FailureKind::Failed,
-            FrankLockError::Malformed { .. } | FrankLockError::Source { .. } => FailureKind::Input,
+            FrankLockError::Malformed { .. }
+            | FrankLockError::Source { .. }
+            | FrankLockError::Twice { .. } => FailureKind::Input,
         }
     }
 
@@ -114,7 +124,9 @@ impl FrankLockError {
     pub fn reason(&self) -> &'static str {
         match self {
             FrankLockError::Io { .. } => "io",
-            FrankLockError::Malformed { .. } | FrankLockError::Source { .. } => "frank_lock",
+            FrankLockError::Malformed { .. }
+            | FrankLockError::Source { .. }
+            | FrankLockError::Twice { .. } => "frank_lock",
         }
     }
 }
@@ -141,7 +153,25 @@ impl FrankLock {
                 source,
             })?;
         }
-        Ok(Some(lock))
+        match lock.twice() {
+            Some(what) => Err(FrankLockError::Twice { path: path.to_owned(), what }),
+            None => Ok(Some(lock)),
+        }
+    }
+
+    /// What it pins two times, of which one would be passed over.
+    fn twice(&self) -> Option<String> {
+        let mut payloads = self.payload.iter().enumerate();
+        payloads.find_map(|(index, pinned)| {
+            if self.payload[..index].iter().any(|earlier| earlier.is_from(&pinned.source)) {
+                return Some(printable(&pinned.source).to_owned());
+            }
+            let mut files = pinned.file.iter().enumerate();
+            let is_again = |&(at, file): &(usize, &PinnedFile)| {
+                pinned.file[..at].iter().any(|earlier| earlier.name == file.name)
+            };
+            files.find(is_again).map(|(_, file)| file.name.clone())
+        })
     }
 
     /// Takes over `pinned` into the file at `path`, in the place of what stands there from the source `replaces`, beside what
@@ -399,5 +429,11 @@ source = \"hf:org/two\"
         assert!(misspelt.contains("line 5") && misspelt.contains("size"), "{misspelt}");
         let no_source = refusal("[[payload]]\nsource = \"ollama:x\"\n");
         assert!(no_source.contains("`ollama:x` is no source"), "{no_source}");
+        let payload = "[[payload]]\nsource = \"hf:org/repo\"\n";
+        let file = "[[payload.file]]\nname = \"x.gguf\"\n";
+        let twice = refusal(&format!("{payload}{payload}"));
+        assert!(twice.contains("`hf:org/repo` is pinned twice"), "{twice}");
+        let twice = refusal(&format!("{payload}{file}{file}"));
+        assert!(twice.contains("`x.gguf` is pinned twice"), "{twice}");
     }
 }

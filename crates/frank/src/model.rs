@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use frank_hub::store::{Payload, PullError};
 use frank_hub::{
     Expected, FailureKind, FetchError, ModelFile, OpenError, Progress, Reference, Stage, Store,
+    UrlReference,
 };
 use frank_os::OsError;
 use frank_plan::Size;
@@ -69,7 +70,8 @@ fn pinned(reference: &Reference) -> anyhow::Result<PathBuf> {
     let mut lock = LockPlace::open(None)?;
     // The packages of a payload are looked at by a pull, without asking anybody while they are as they were.
     let is_looked_at = !matches!(reference, Reference::Pip(_));
-    if let Some(payload) = is_looked_at.then(|| here(reference)).transpose()?.flatten() {
+    let payload = is_looked_at.then(|| here(reference)).transpose()?.flatten();
+    if let Some(payload) = payload.filter(|payload| has_demanded_bytes(payload, reference)) {
         let path = payload.usable_model().map_err(of_store)?;
         let store = store()?;
         match lock.pins(&store, reference).map(|pins| payload.check_pins(pins)) {
@@ -85,6 +87,12 @@ fn pinned(reference: &Reference) -> anyhow::Result<PathBuf> {
     let pulled = puller.pull(reference, false, &mut lock)?;
     let payload = puller.store.payload(&pulled.payload).map_err(of_store)?;
     payload.usable_model().map_err(of_store)
+}
+
+/// Whether a payload has the bytes whose digest stands in the reference itself, where one does.
+fn has_demanded_bytes(payload: &Payload, reference: &Reference) -> bool {
+    let Reference::Url(UrlReference { sha256: Some(sha256), .. }) = reference else { return true };
+    payload.files.iter().flat_map(|file| &file.locked).any(|locked| locked.sha256 == *sha256)
 }
 
 /// The payload of the store that `reference` names.

@@ -127,3 +127,29 @@ fn a_hub_that_fails_in_passing_is_told_of_before_there_is_a_list_and_not_afterwa
     assert!(lines[..2].iter().all(|line| line.starts_with("list: try 2 in ")), "{lines:?}");
     assert!(lines[0].contains("HTTP 503") && lines[2] == "list", "{lines:?}");
 }
+
+#[test]
+fn a_refresh_of_what_declares_no_digest_fetches_it_again_and_keeps_what_was_here_in_the_trash() {
+    let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, gguf(1))]);
+    let address = scene.hub.web_address(REPO, MODEL);
+    let pulled = scene.pull(&address).unwrap();
+    scene.hub.shelf().push(REPO, MODEL, gguf(2));
+    let here = scene.path(&format!("models/{}/{MODEL}", pulled.payload));
+    scene.pull(&address).unwrap();
+    assert_eq!(fs::read(&here).unwrap(), gguf(1), "nobody asked for another");
+    scene.refresh(&address).unwrap();
+    assert_eq!(fs::read(&here).unwrap(), gguf(2));
+    assert_eq!(scene.trash().len(), 1);
+}
+
+#[test]
+fn a_digest_in_the_reference_counts_for_what_is_here_too() {
+    let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, gguf(1))]);
+    let address = scene.hub.web_address(REPO, MODEL);
+    let pulled = scene.pull(&address).unwrap();
+    let error = scene.pull(&format!("{address}#sha256={}", Sha256::of(b"other"))).unwrap_err();
+    assert_eq!((error.reason(), error.kind()), ("sha256", FailureKind::Verification), "{error}");
+    let here = scene.path(&format!("models/{}/{MODEL}", pulled.payload));
+    assert_eq!(fs::read(&here).unwrap(), gguf(1), "the good file stays");
+    scene.pull(&format!("{address}#sha256={}", Sha256::of(&gguf(1)))).unwrap();
+}

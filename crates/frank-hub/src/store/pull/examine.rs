@@ -17,6 +17,7 @@ use crate::store::{FileState, hash};
 use crate::transfer;
 
 /// Reasons for which a file is replaced.
+const UNCOMPARED: &str = "a refresh fetched it again: its source declares no digest";
 const DRIFTED: &str = "the source has other bytes now";
 const DAMAGED: &str = "it was not the file that was verified";
 pub(super) const UNKNOWN: &str = "no lock file said what it was";
@@ -184,9 +185,13 @@ impl Job<'_> {
         locked: &LockedFile,
         drifted: &mut Vec<String>,
     ) -> Result<Found, PullFailure> {
-        let has_drifted = locked.is_of(&file.segment) == Some(false);
-        if has_drifted && self.replaces_drifted() {
+        let is_same = locked.is_of(&file.segment);
+        let has_drifted = is_same == Some(false);
+        if has_drifted && (self.replaces_drifted() || self.is_demanded(file)) {
             return Ok(Found::Wrong(DRIFTED));
+        }
+        if is_same.is_none() && self.options.refresh {
+            return Ok(Found::Wrong(UNCOMPARED));
         }
         let Some(held) = self.still_good(path, locked)? else {
             return Ok(Found::Wrong(DAMAGED));
@@ -201,6 +206,12 @@ impl Job<'_> {
     /// Whether files here give way to what the source has now: when that is asked for, or pinned.
     fn replaces_drifted(&self) -> bool {
         self.options.refresh || self.options.pins.is_some()
+    }
+
+    /// Whether the reference itself says which bytes a file has: only hubs, which have revisions, declare digests.
+    fn is_demanded(&self, file: &WantedFile) -> bool {
+        let has_digest = file.segment.iter().any(|segment| segment.digest().is_some());
+        self.listing.revision.is_empty() && has_digest
     }
 
     /// The lock entry of the file at `path`, with its present time, if it still has the bytes that were verified.
