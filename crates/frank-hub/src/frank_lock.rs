@@ -12,12 +12,18 @@ use crate::digest::{Sha1, Sha256};
 use crate::fetch::FailureKind;
 use crate::listing::Role;
 use crate::reference::{Reference, ReferenceError, printable};
-use crate::store::{LockedFile, Payload, Pulled, same_words, source_of};
+use crate::store::{LockedFile, Note, Payload, Pulled, same_words, source_of};
 
 use self::edited::edited;
 
 /// Name of the file in a project's folder.
 pub const FRANK_LOCK: &str = "frank.lock";
+
+/// Bytes of a lock at most.
+const LOCK_BYTES_MAX: u64 = 64 << 20;
+
+/// What is being done with a lock that takes no change.
+const WRITE: &str = "write";
 
 const HEADER: &str =
     "# Written by `frank pull`, which also checks what stands here against the source.\n\n";
@@ -81,13 +87,23 @@ pub enum FrankLockError {
         /// What the operating system said.
         source: io::Error,
     },
+    /// Something else than a text stands there.
+    #[error("{} is {what}", path.display())]
+    NoText {
+        /// The place.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+    },
     /// It is not what it should be.
-    #[error("{}: {}", path.display(), source.to_string().trim_end())]
+    #[error("{}, line {line}: {what}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and on which line.
-        source: Box<toml::de::Error>,
+        /// The line, from 1 on.
+        line: usize,
+        /// What is wrong there, in one line.
+        what: String,
     },
     /// A payload, or a file of one, is pinned two times.
     #[error("{}: `{what}` is pinned twice; remove one of both entries", path.display())]
@@ -114,7 +130,8 @@ impl FrankLockError {
     pub fn kind(&self) -> FailureKind {
         match self {
             FrankLockError::Io { .. } => FailureKind::Failed,
-            FrankLockError::Malformed { .. }
+            FrankLockError::NoText { .. }
+            | FrankLockError::Malformed { .. }
             | FrankLockError::Source { .. }
             | FrankLockError::Twice { .. } => FailureKind::Input,
         }
@@ -124,9 +141,23 @@ impl FrankLockError {
     pub fn reason(&self) -> &'static str {
         match self {
             FrankLockError::Io { .. } => "io",
-            FrankLockError::Malformed { .. }
+            FrankLockError::NoText { .. }
+            | FrankLockError::Malformed { .. }
             | FrankLockError::Source { .. }
             | FrankLockError::Twice { .. } => "frank_lock",
+        }
+    }
+
+    /// The way out, where there is one that always applies.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            FrankLockError::NoText { .. } => {
+                Some("move it away, or name another file with `--lock FILE`")
+            }
+            FrankLockError::Io { doing: WRITE, .. } => {
+                Some("`--lock FILE` takes a file in a folder that is there and may be written")
+            }
+            _ => None,
         }
     }
 }
@@ -136,16 +167,8 @@ impl FrankLock {
     /// # Errors
     /// [`FrankLockError`] with the line where it is at fault.
     pub fn read(path: &Path) -> Result<Option<FrankLock>, FrankLockError> {
-        let text = read_beside(path);
-        let text = text.map_err(|source| FrankLockError::Io {
-            doing: "read",
-            path: path.to_owned(),
-            source,
-        })?;
-        let Some(text) = text else { return Ok(None) };
-        let lock: FrankLock = toml::from_str(&text).map_err(|source| {
-            FrankLockError::Malformed { path: path.to_owned(), source: Box::new(source) }
-        })?;
+        let Some(text) = read_text(path)? else { return Ok(None) };
+        let lock = parsed(path, &text)?;
         for payload in &lock.payload {
             payload.reference().map_err(|source| FrankLockError::Source {
                 path: path.to_owned(),
@@ -184,29 +207,51 @@ impl FrankLock {
         replaces: &str,
     ) -> Result<FrankLock, FrankLockError> {
         let mut lock = FrankLock::default();
+        let mut malformed = None;
         let written = update_beside(path, |old| {
             if let Some(old) = old {
-                lock = toml::from_str(old)
-                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                lock = parsed(path, old).map_err(|error| {
+                    malformed = Some(error);
+                    io::Error::from(io::ErrorKind::InvalidData)
+                })?;
             }
             let before = lock.payload.len();
             let index = lock.set(pinned.clone(), replaces);
             let fresh = toml::to_string(&lock).map_err(io::Error::other)?;
-            let kept = match old {
-                // Nothing but comments, or nothing at all.
-                Some(old) if before == 0 => Some(format!("{old}\n{fresh}")),
-                Some(old) => {
-                    edited(old, Some(index).filter(|&index| index < before), &lock.payload[index])
-                }
-                None => None,
-            };
             let says_all =
                 |text: &String| toml::from_str(text).is_ok_and(|it: FrankLock| it == lock);
-            Ok(kept.filter(says_all).unwrap_or_else(|| format!("{HEADER}{fresh}")))
+            let place = Some(index).filter(|&index| index < before);
+            let kept = old.and_then(|old| {
+                // Nothing but comments, or nothing at all.
+                let appended = Some(format!("{old}\n{fresh}")).filter(|_| before == 0);
+                let renewed = || edited(old, place, &lock.payload[index]);
+                appended.filter(says_all).or_else(renewed).filter(says_all)
+            });
+            Ok(kept.unwrap_or_else(|| format!("{HEADER}{fresh}")))
         });
-        let io = |source| FrankLockError::Io { doing: "write", path: path.to_owned(), source };
-        written.map_err(io)?;
-        Ok(lock)
+        match (malformed, written) {
+            (Some(malformed), _) => Err(malformed),
+            (None, Err(source)) => {
+                Err(FrankLockError::Io { doing: WRITE, path: path.to_owned(), source })
+            }
+            (None, Ok(())) => Ok(lock),
+        }
+    }
+
+    /// Makes sure that a file can be written at `path`, and writes none: known late, a pull of hours would be in no lock.
+    /// # Errors
+    /// [`FrankLockError::Io`].
+    pub fn check_place(path: &Path) -> Result<(), FrankLockError> {
+        let target = if path.is_symlink() { path.canonicalize() } else { Ok(path.to_owned()) };
+        let made = target.and_then(|target| {
+            let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = folder.unwrap_or(Path::new("."));
+            folder.metadata()?;
+            // As a write does: the old file stays until the new one is whole.
+            tempfile::Builder::new().prefix(".frank.lock.").tempfile_in(folder)
+        });
+        let io = |source| FrankLockError::Io { doing: WRITE, path: path.to_owned(), source };
+        made.map(drop).map_err(io)
     }
 
     /// What it says of what `reference` is pulled as.
@@ -214,14 +259,23 @@ impl FrankLock {
         self.entry(&source_of(reference))
     }
 
-    /// What it says of this very payload, whichever of the words was used that lead to it.
-    pub fn pins_of(&self, payload: &Payload) -> Option<&PinnedPayload> {
-        let is_of = |pinned: &&PinnedPayload| {
-            let is_here = |pin: &PinnedFile| payload.files.iter().any(|file| file.name == pin.name);
-            pinned.file.is_empty() || pinned.file.iter().any(is_here)
+    /// What it says of this very payload, one of `all`, whichever of the words was used that lead to it. Pins none of whose
+    /// files is in it are of another payload that these words led to, or else they are of this one, and mistyped.
+    pub fn pins_of(&self, payload: &Payload, all: &[Payload]) -> Option<&PinnedPayload> {
+        let is_of_another = |pinned: &PinnedPayload| {
+            let others = all.iter().filter(|other| other.name != payload.name);
+            let mut led = others.filter(|other| self.entries(other).any(|entry| entry == pinned));
+            led.any(|other| pinned.is_of(other))
         };
+        let mut mine = self.entries(payload).filter(|pinned| pinned.is_of(payload));
+        let mistyped = || self.entries(payload).find(|pinned| !is_of_another(pinned));
+        mine.next().or_else(mistyped)
+    }
+
+    /// What stands by the words that led to a payload.
+    fn entries(&self, payload: &Payload) -> impl Iterator<Item = &PinnedPayload> {
         let words = payload.source.iter().chain(&payload.also);
-        words.filter_map(|words| self.entry(words)).find(is_of)
+        words.filter_map(|words| self.entry(words))
     }
 
     fn entry(&self, source: &str) -> Option<&PinnedPayload> {
@@ -268,6 +322,31 @@ impl PinnedPayload {
         self
     }
 
+    /// The same with the files that were pinned before, that their source has no longer, and that are here.
+    #[must_use]
+    pub fn with_gone(mut self, old: &PinnedPayload, pulled: &Pulled) -> PinnedPayload {
+        let gone = pulled.notes.iter().filter_map(|note| match note {
+            Note::UpstreamGone { file } => pulled.lock.file(file),
+            _ => None,
+        });
+        let pinned = gone.filter(|gone| old.file(&gone.name).is_some());
+        for file in pinned {
+            if self.file(&file.name).is_none() {
+                self.file.push(PinnedFile::of(file));
+            }
+        }
+        self
+    }
+
+    /// Whether a pull that agrees with it has nothing to add.
+    pub fn is_full(&self) -> bool {
+        let is_full = |file: &PinnedFile| {
+            file.role.is_some() && file.bytes.is_some() && file.sha256.is_some()
+        };
+        let has_revision = self.revision.is_some() || !self.source.starts_with("hf:");
+        has_revision && !self.file.is_empty() && self.file.iter().all(is_full)
+    }
+
     /// The reference that it is pulled by.
     /// # Errors
     /// [`ReferenceError`] when the source is none.
@@ -278,6 +357,12 @@ impl PinnedPayload {
     /// What is pinned of the file `name`.
     pub fn file(&self, name: &str) -> Option<&PinnedFile> {
         self.file.iter().find(|file| file.name == name)
+    }
+
+    /// Whether a payload has one of its files, where it names some.
+    fn is_of(&self, payload: &Payload) -> bool {
+        let is_here = |pin: &PinnedFile| payload.files.iter().any(|file| file.name == pin.name);
+        self.file.is_empty() || self.file.iter().any(is_here)
     }
 
     fn is_from(&self, source: &str) -> bool {
@@ -297,6 +382,37 @@ impl PinnedFile {
             git_sha1: file.git_sha1,
         }
     }
+}
+
+/// The text at `path`; `None` where nothing is.
+fn read_text(path: &Path) -> Result<Option<String>, FrankLockError> {
+    let no_text = |what| FrankLockError::NoText { path: path.to_owned(), what };
+    match read_beside(path) {
+        Ok(None) if path.is_symlink() => Err(no_text("a link that leads to nothing")),
+        Ok(text) => Ok(text),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(no_text(kind_at(path))),
+        Err(source) => Err(FrankLockError::Io { doing: "read", path: path.to_owned(), source }),
+    }
+}
+
+/// What stands at `path`, which is no text.
+fn kind_at(path: &Path) -> &'static str {
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => "a folder and not a file",
+        Ok(metadata) if !metadata.is_file() => "a pipe, socket or device and not a file",
+        Ok(metadata) if metadata.len() > LOCK_BYTES_MAX => "larger than 64 MiB",
+        _ => "not text in UTF-8",
+    }
+}
+
+/// What a text says.
+fn parsed(path: &Path, text: &str) -> Result<FrankLock, FrankLockError> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let at = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = text.as_bytes()[..at].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let what = error.message().lines().collect::<Vec<_>>().join(", ");
+        FrankLockError::Malformed { path: path.to_owned(), line, what }
+    })
 }
 
 #[cfg(test)]
@@ -404,6 +520,127 @@ source = \"hf:org/two\"
         let lock = add(&path, &pinned("hf:org/one", 5));
         assert_eq!(lock.payload, [pinned("hf:org/one", 5)]);
         assert_eq!(FrankLock::read(&path).unwrap(), Some(lock));
+    }
+
+    #[test]
+    fn comments_of_inline_tables_stay_when_they_are_written_out() {
+        let text = "# Models of the shop.
+payload = [ # all of them
+  # The one that customers see.
+  { source = \"hf:org/one\", file = [
+    # Bytes by hand.
+    { name = \"m.gguf\", bytes = 3 }, # asked for by Ada
+  ] },
+  # The small one.
+  { source = \"hf:org/two\", file = [{ name = \"n.gguf\" }] },
+  # No more.
+] # and that is all
+# The end.
+";
+        let now = renewed(text, &pinned("hf:org/one", 5));
+        let comments = text.lines().filter_map(|line| line.split_once('#'));
+        for (_, comment) in comments {
+            assert!(now.contains(&format!("#{comment}")), "{comment} is not in\n{now}");
+        }
+        let at = |part: &str| now.find(part).unwrap_or_else(|| panic!("{part} is not in\n{now}"));
+        assert!(
+            at("customers see") < at("hf:org/one") && at("hf:org/one") < at("# The small one.")
+        );
+        assert!(at("hf:org/one") < at("by hand") && at("by hand") < at("bytes = 5"), "{now}");
+        assert!(at("# The small one.") < at("hf:org/two"), "{now}");
+        let files =
+            "[[payload]]\nsource = \"hf:org/one\"\nfile = [{ name = \"m.gguf\" }] # Ada's\n";
+        assert!(renewed(files, &pinned("hf:org/one", 5)).contains("# Ada's"));
+        let none = "payload = [] # none yet\n";
+        assert!(renewed(none, &pinned("hf:org/one", 5)).contains("# none yet"));
+    }
+
+    #[test]
+    fn comments_of_a_key_that_goes_stay() {
+        let text = "[[payload]]
+source = \"hf:org/one\"
+# Held back, ask Ada.
+revision = \"fffffff\" # until June
+
+[[payload.file]]
+# Made by git.
+git_sha1 = \"9d2e33818ac6130a1e5e8a4ee766bd943c70541d\" # of May
+name = \"m.gguf\"
+";
+        let mut fresh = pinned("hf:org/one", 5);
+        fresh.revision = None;
+        let now = renewed(text, &fresh);
+        for kept in ["# Held back, ask Ada.", "# until June", "# Made by git.", "# of May"] {
+            assert!(now.lines().any(|line| line == kept), "{kept} is not in\n{now}");
+        }
+        assert!(!now.contains("revision") && !now.contains("git_sha1"), "{now}");
+    }
+
+    /// What stands in a lock of `text` after `pinned` was pinned in it.
+    fn renewed(text: &str, pinned: &PinnedPayload) -> String {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        std::fs::write(&path, text).unwrap();
+        let lock = add(&path, pinned);
+        assert_eq!(FrankLock::read(&path).unwrap(), Some(lock));
+        std::fs::read_to_string(&path).unwrap()
+    }
+
+    #[test]
+    fn what_stands_in_place_of_a_lock_is_named_and_is_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        let check = |told: &str| {
+            let error = FrankLock::read(&path).unwrap_err();
+            assert_eq!((error.reason(), error.kind()), ("frank_lock", FailureKind::Input));
+            assert_eq!(error.to_string(), format!("{} is {told}", path.display()));
+            assert!(error.hint().is_some_and(|hint| hint.contains("--lock")));
+        };
+        std::fs::create_dir(&path).unwrap();
+        check("a folder and not a file");
+        std::fs::remove_dir(&path).unwrap();
+        std::fs::write(&path, b"source = \"\xff\"").unwrap();
+        check("not text in UTF-8");
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(dir.path().join("none"), &path).unwrap();
+        check("a link that leads to nothing");
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_text_is_said_once_and_in_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        let check = |text: &str, line: usize, part: &str| {
+            std::fs::write(&path, text).unwrap();
+            let error = FrankLock::read(&path).unwrap_err();
+            let told = error.to_string();
+            let begin = format!("{}, line {line}: ", path.display());
+            assert!(told.starts_with(&begin) && told.contains(part), "{told}");
+            assert_eq!(told.lines().count(), 1, "{told}");
+            assert!(std::error::Error::source(&error).is_none(), "it would be printed again");
+        };
+        check("[[payload]]\nsauce = 1\n", 2, "unknown field `sauce`");
+        check("[[payload]]\nsource = \"hf:org/one\n", 2, "string");
+        check("[[payload]]\n\nsource = 3\n", 3, "string");
+        check("[[payload]]\nrevision = \"x\"\n", 1, "missing field `source`");
+    }
+
+    #[test]
+    fn a_place_that_takes_no_file_is_found_before_anything_is_written_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        FrankLock::check_place(&path).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "it left nothing");
+        for path in [&dir.path().join("none/frank.lock"), Path::new("/proc/frank.lock")] {
+            let error = FrankLock::check_place(path).unwrap_err();
+            assert_eq!((error.reason(), error.kind()), ("io", FailureKind::Failed), "{error}");
+            assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+        }
+        // What is written is the file that a link leads to.
+        std::fs::create_dir(dir.path().join("elsewhere")).unwrap();
+        std::fs::write(dir.path().join("elsewhere/lock"), "").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("elsewhere/lock"), &path).unwrap();
+        FrankLock::check_place(&path).unwrap();
     }
 
     #[test]

@@ -159,7 +159,7 @@ impl Client {
             // Another host would get the token with the address, and so would the log.
             let told = self.tokens.blot_out(location);
             if told != location {
-                return Err(HttpError::BadRedirect { from: shown(&url), to: told });
+                return Err(redirect::refused(&url, &told));
             }
             url = redirect::follow(&url, location)?;
         }
@@ -171,6 +171,7 @@ impl Client {
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         // A body that is packed has neither the size nor the digest of the file.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        self.tokens.check(url)?;
         if let Some(token) = self.tokens.header_for(url) {
             headers.insert(AUTHORIZATION, token);
         }

@@ -23,6 +23,7 @@ pub use listing::{
 pub use model_file::{ModelFile, OpenError};
 pub use reference::{
     HubReference, Package, PipReference, Reference, ReferenceError, UrlReference, printable,
+    words_of,
 };
 pub use rewrite::{RewriteError, RewriteProgress, RewriteStage, TensorCopy, Watch, rewrite};
 pub use sources::ListError;

@@ -12,6 +12,14 @@ use frank_os::{DataFile, OsError};
 use crate::fetch::FailureKind;
 use parts::{Found, Part, find_all};
 
+/// How every GGUF file begins.
+pub(crate) const MAGIC: [u8; 4] = *b"GGUF";
+
+/// Whether a file is called as weights of another format are, which frank keeps and does not open.
+pub(crate) fn is_safetensors(name: &str) -> bool {
+    name.to_ascii_lowercase().ends_with(".safetensors")
+}
+
 /// The open files of a model and the one header that they make together.
 #[derive(Debug)]
 pub struct ModelFile {
@@ -70,6 +78,18 @@ pub enum OpenError {
         tensor: String,
         /// Bytes between the end of the file and the end of the last tensor.
         missing_bytes: u64,
+    },
+    /// Something was put behind the model.
+    #[error(
+        "{}: the file goes on with {extra_bytes} bytes behind its last tensor, where only zeros up to the alignment \
+         belong",
+        path.display()
+    )]
+    Behind {
+        /// The file.
+        path: PathBuf,
+        /// Bytes between the end of the last tensor and that of the file.
+        extra_bytes: u64,
     },
     /// Parts of a split model were glued into one file, where only the first of them can be found again.
     #[error(
@@ -141,6 +161,9 @@ impl OpenError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             OpenError::Truncated { .. } => Some("fetch the file again"),
+            OpenError::Behind { .. } => {
+                Some("fetch the file again, and compare it with what its publisher says of it")
+            }
             OpenError::JoinedParts { .. } => Some(
                 "keep the parts as they were published, beside each other, and give one of them",
             ),
@@ -168,13 +191,15 @@ impl ModelFile {
     }
 
     /// Checks a file alone, which may be one part of several: that every tensor of its own header is there in full, and that
-    /// no other part was glued behind it.
+    /// nothing was put behind the last one, be it another part, another model or a page about an error. Whoever only reads
+    /// tensors never sees that, so [`ModelFile::open`] lets it pass.
     /// # Errors
     /// [`OpenError`], but never for parts that are missing.
     pub fn check_part(path: &Path) -> Result<(), OpenError> {
         let part = Part::open(path)?;
         part.check_end()?;
-        part.check_data()
+        part.check_data()?;
+        part.check_behind()
     }
 
     /// Opens a model for planning: files that are sparse, or cut off behind the header, are welcome, and so are models of

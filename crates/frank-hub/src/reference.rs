@@ -184,6 +184,15 @@ impl fmt::Display for Reference {
     }
 }
 
+/// A reference as it may be printed: without its digest and what signs a request for it.
+pub fn words_of(reference: &Reference) -> String {
+    match reference {
+        Reference::Url(url) => url.source(),
+        Reference::Pip(pip) => pip.source(),
+        Reference::Hub(_) | Reference::Path(_) | Reference::Name(_) => reference.to_string(),
+    }
+}
+
 /// A component of a relative path that stays below its folder and can be printed.
 pub(crate) fn is_component(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.chars().any(|c| c.is_control() || c == '\\')

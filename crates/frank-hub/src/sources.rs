@@ -17,6 +17,8 @@ use crate::http::{Client, Delay, HttpError};
 use crate::listing::{GluedSplit, Listing};
 use crate::reference::Reference;
 
+pub(crate) use file::file_source;
+
 /// Why a source could not say what it has.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
@@ -90,6 +92,12 @@ pub enum ListError {
     /// A path to something else than a file.
     #[error(transparent)]
     Os(OsError),
+    /// A file that is to be a model and does not begin as one.
+    #[error("{} is not a GGUF file, and only a template or a config is taken as something else", path.display())]
+    NotGguf {
+        /// The path.
+        path: PathBuf,
+    },
     /// A path with a name that is no text.
     #[error("{} is no file that can be stored under its name", path.display())]
     NotAFile {
@@ -112,7 +120,8 @@ impl ListError {
     pub fn kind(&self) -> FailureKind {
         match self {
             ListError::Http(HttpError::Interrupted) => FailureKind::Interrupted,
-            ListError::Http(HttpError::NotFound { .. })
+            ListError::NotGguf { .. } => FailureKind::Verification,
+            ListError::Http(HttpError::NotFound { .. } | HttpError::Token { .. })
             | ListError::Os(OsError::NotAFile { .. })
             | ListError::NotAFile { .. }
             | ListError::Glued(_)
@@ -131,6 +140,7 @@ impl ListError {
             ListError::Http(error) if error.lacks_token() => "no_token",
             ListError::Http(error) => error.reason(),
             ListError::Glued(_) => "glued",
+            ListError::NotGguf { .. } => "not_gguf",
             _ => "listing",
         }
     }
@@ -139,6 +149,7 @@ impl ListError {
     pub fn hint(&self) -> Option<String> {
         match self {
             ListError::Glued(glued) => Some(glued.hint()),
+            ListError::NotGguf { .. } => Some("name the .gguf file of the model".to_owned()),
             _ => None,
         }
     }

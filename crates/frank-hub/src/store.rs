@@ -19,6 +19,7 @@ mod held;
 mod package;
 mod payload_lock;
 mod pull;
+mod ready;
 mod trash;
 mod uses;
 mod verify;
@@ -36,7 +37,7 @@ use frank_os::open_regular;
 use self::trash::Trash;
 use crate::digest::{CHUNK_BYTES, Hasher, Sha256, read_some};
 use crate::fetch::{Expected, FetchError, Progress, Stage, Watch};
-use crate::reference::Reference;
+use crate::reference::{Reference, words_of};
 
 pub use error::StoreError;
 pub(crate) use held::source_of;
@@ -47,6 +48,7 @@ pub use pull::{
     Done, FileOutcome, ManifestMismatch, Note, PullError, PullEvent, PullFailure, PullOptions,
     Pulled, PulledFile, Step, Upstream,
 };
+pub use ready::{Ready, ReadyError};
 pub use trash::Trashed;
 pub use uses::Use;
 pub use verify::{Verdict, Verification, VerifiedFile, VerifyError};
@@ -99,9 +101,9 @@ impl Store {
 
     /// Makes sure that the file `reference` names is on this machine and as expected, and returns its path.
     ///
-    /// What is in the store already is not fetched again: while size and modification time are those in
-    /// `payload.lock`, nothing is run and no byte is read. Otherwise the file is hashed, and one that is damaged
-    /// goes to the trash and is fetched anew.
+    /// What is in the store already is not fetched again: while size, times and number are those in `payload.lock`,
+    /// nothing is run and no byte is read. Otherwise the file is hashed, and one that is damaged goes to the trash and
+    /// is fetched anew.
     /// # Errors
     /// [`FetchError`]; nothing stands at the final name then that did not stand there before.
     pub fn fetch(
@@ -116,7 +118,7 @@ impl Store {
             Reference::Path(path) => check_path(path, expected, watch),
             Reference::Pip(pip) => self.fetch_pip(pip, expected.with_reference(pip.sha256)?, watch),
             Reference::Name(_) | Reference::Hub(_) | Reference::Url(_) => {
-                Err(FetchError::NotOneFile { reference: reference.to_string() })
+                Err(FetchError::NotOneFile { reference: words_of(reference) })
             }
         }
     }

@@ -122,8 +122,8 @@ impl fmt::Display for Notice {
             Notice::Unmarked { url } => {
                 write!(
                     out,
-                    "{url}: the server sends neither ETag nor Last-Modified, so a change of the file meanwhile would \
-                     not be seen"
+                    "{url}: the server sends neither a strong ETag nor a Last-Modified, so a change of the file \
+                     meanwhile would not be seen"
                 )
             }
             Notice::Repairing { bytes } => {

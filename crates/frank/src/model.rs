@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use frank_hub::store::{Payload, PullError};
 use frank_hub::{
     Expected, FailureKind, FetchError, ModelFile, OpenError, Progress, Reference, Stage, Store,
-    UrlReference,
+    UrlReference, words_of,
 };
 use frank_os::OsError;
 use frank_plan::Size;
 
-use crate::pulling::{LockPlace, Puller, of_store, store};
+use crate::pulling::{LockPlace, Puller, of_store, ready, store};
 use crate::report::{Failure, known};
 
 /// Opens the header of `model`. What a hub or a web server has and the store has not is not pulled for it: a header is
@@ -56,10 +56,11 @@ fn held(reference: &Reference) -> anyhow::Result<PathBuf> {
     match here(reference)? {
         Some(payload) => payload.usable_model().map_err(of_store),
         None => {
-            let hint = format!(
-                "`frank pull {reference}` brings it; `frank pull --list` shows what there is"
-            );
-            let failure = Failure::usage(format!("{reference} is not in the store"));
+            // What signs an address is not shown.
+            let words = words_of(reference);
+            let hint =
+                format!("`frank pull {words}` brings it; `frank pull --list` shows what there is");
+            let failure = Failure::usage(format!("{words} is not in the store"));
             Err(failure.hint(hint).into())
         }
     }
@@ -72,10 +73,11 @@ fn pinned(reference: &Reference) -> anyhow::Result<PathBuf> {
     let is_looked_at = !matches!(reference, Reference::Pip(_));
     let payload = is_looked_at.then(|| here(reference)).transpose()?.flatten();
     if let Some(payload) = payload.filter(|payload| has_demanded_bytes(payload, reference)) {
-        let path = payload.usable_model().map_err(of_store)?;
+        payload.usable_model().map_err(of_store)?;
         let store = store()?;
-        match lock.pins(&store, reference).map(|pins| payload.check_pins(pins)) {
-            None | Some(Ok(())) => return Ok(path),
+        let checked = |pins| payload.check_pins(pins).and_then(|()| payload.check_places(pins));
+        match lock.pins(&store, reference).map(checked) {
+            None | Some(Ok(())) => return ready(&payload),
             Some(Err(error)) if matches!(reference, Reference::Name(_)) => {
                 return Err(of_pins(reference, error));
             }

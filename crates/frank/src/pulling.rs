@@ -2,6 +2,7 @@
 
 mod ended;
 mod lock;
+mod reading;
 mod show;
 
 use std::path::Path;
@@ -10,17 +11,16 @@ use std::sync::atomic::AtomicBool;
 
 use frank_hub::frank_lock::PinnedPayload;
 use frank_hub::http::{Client, Delay, Tokens, hub_endpoint};
-use frank_hub::store::{
-    Note, PullError, PullEvent, PullOptions, Pulled, Step, StoreError, Upstream, Verification,
-};
-use frank_hub::{FailureKind, Listing, Progress, Reference, Store};
+use frank_hub::store::{Note, PullError, PullEvent, PullOptions, Pulled, StoreError, Upstream};
+use frank_hub::{FailureKind, Listing, Reference, Store};
 
 pub(crate) use self::ended::{BEGIN, Ended};
 pub(crate) use self::lock::LockPlace;
+pub(crate) use self::reading::{Reader, ready};
 use self::show::Show;
 use crate::interrupt::note_interrupt;
 use crate::model::of_fetch;
-use crate::report::{known, printable, tell};
+use crate::report::known;
 
 /// The store of this user.
 ///
@@ -63,7 +63,7 @@ impl Puller {
     /// Pulls what is pinned in `lock`, writes there what it brought, and shows how far it is.
     ///
     /// # Errors
-    /// As [`Store::pull`], and when the lock cannot be written.
+    /// As [`Store::pull`], and when the lock cannot be written: where it is known before, nothing is fetched.
     pub(crate) fn pull(
         &self,
         reference: &Reference,
@@ -71,6 +71,10 @@ impl Puller {
         lock: &mut LockPlace,
     ) -> Result<Pulled, Ended> {
         let pins = lock.pins(&self.store, reference).cloned();
+        let says_all = !refresh && pins.as_ref().is_some_and(PinnedPayload::is_full);
+        if !says_all {
+            lock.check_place().map_err(|ended| ended.about(reference))?;
+        }
         let named = match reference {
             Reference::Name(name) => {
                 self.store.payload(name).ok().and_then(|payload| payload.source)
@@ -86,26 +90,13 @@ impl Puller {
             Some(pins) if named.as_ref() == Some(&pulled.words) => new.under(pins),
             _ => new,
         };
+        let pinned = match &pins {
+            Some(pins) => pinned.with_gone(pins, &pulled),
+            None => pinned,
+        };
         let replaces = pins.map_or_else(|| pinned.source.clone(), |pins| pins.source);
         lock.set(&pinned, &replaces).map_err(|ended| ended.about(reference))?;
         Ok(pulled)
-    }
-
-    /// Reads all of the payload `name`, and shows how far it is.
-    ///
-    /// # Errors
-    /// As [`Store::verify`].
-    pub(crate) fn verify(&self, name: &str) -> Result<Verification, Ended> {
-        let show = |file: &str, progress: Progress| {
-            self.show.progress(Step::Verify, file, progress.bytes, progress.total);
-        };
-        let found = self.store.verify(name, &show);
-        self.show.end();
-        let found = found.map_err(Ended::verify)?;
-        for note in &found.notes {
-            tell(&printable(&format!("warning: {note}")));
-        }
-        Ok(found)
     }
 
     /// What a source has, saying meanwhile why it takes long.

@@ -12,6 +12,12 @@ pub enum HttpError {
         /// What the system said.
         said: String,
     },
+    /// The host should get a token, and there is one that cannot be used.
+    #[error("{said}")]
+    Token {
+        /// What is wrong with it.
+        said: String,
+    },
     /// A URL that is not asked.
     #[error("{url}: {why}")]
     BadUrl {
@@ -166,6 +172,7 @@ impl HttpError {
             HttpError::Stalled { .. } | HttpError::Cut { .. } => true,
             HttpError::Status { status, .. } => matches!(status, 408 | 425 | 429) || *status >= 500,
             HttpError::Setup { .. }
+            | HttpError::Token { .. }
             | HttpError::BadUrl { .. }
             | HttpError::Refused { .. }
             | HttpError::NotFound { .. }
@@ -185,12 +192,13 @@ impl HttpError {
         }
     }
 
-    /// One word that says which kind of failure it is: `http`, `auth`, `not_found` or `interrupted`.
+    /// One word that says which kind of failure it is: `http`, `auth`, `token`, `not_found` or `interrupted`.
     pub fn reason(&self) -> &'static str {
         match self {
             HttpError::Refused { .. } => "auth",
             HttpError::NotFound { .. } => "not_found",
             HttpError::Interrupted => "interrupted",
+            HttpError::Token { .. } => "token",
             HttpError::Setup { .. }
             | HttpError::BadUrl { .. }
             | HttpError::Unreachable { .. }
@@ -235,6 +243,7 @@ impl HttpError {
             HttpError::Refused { token: TokenUse::OtherHost, .. } => {
                 "the token goes to the host of HF_ENDPOINT only"
             }
+            HttpError::Token { .. } => "correct it, or take it away: what is public needs none",
             HttpError::NotFound { missing: Missing::Repository, .. } => {
                 "check the spelling; a private repository needs a token in HF_TOKEN"
             }

@@ -65,13 +65,23 @@ pub(crate) fn check_scheme(url: &Url) -> Result<(), HttpError> {
 
 /// Where a redirect from `from` leads. From another machine it never leads to plain HTTP, not even to this machine.
 pub(super) fn follow(from: &Url, location: &str) -> Result<Url, HttpError> {
-    let refused = |to: String| HttpError::BadRedirect { from: shown(from), to };
-    let target = from.join(location).map_err(|_| refused("no URL".to_owned()))?;
+    let target = from.join(location).map_err(|_| refused(from, location))?;
     let is_downgrade = target.scheme() == "http" && !is_loopback(from);
     if is_downgrade || check_scheme(&target).is_err() {
-        return Err(refused(shown(&target)));
+        return Err(refused(from, location));
     }
     Ok(target)
+}
+
+/// A redirect that is not followed. What signs the address that it leads to is not shown, and nothing of an address that has
+/// no host, all of which may be a key.
+pub(super) fn refused(from: &Url, location: &str) -> HttpError {
+    let to = match from.join(location) {
+        Ok(target) if target.has_host() => shown(&target),
+        Ok(target) => format!("{}:…", target.scheme()),
+        Err(_) => "no URL".to_owned(),
+    };
+    HttpError::BadRedirect { from: shown(from), to }
 }
 
 /// The URL that a `Link` header marks as the next page. Whoever follows it sees to the host: a list that ends here in silence
@@ -123,6 +133,23 @@ mod tests {
             shown(&url(&format!("https://a.example/{}", "x".repeat(999)))).chars().count(),
             201
         );
+    }
+
+    #[test]
+    fn a_refused_redirect_shows_no_key_of_where_it_leads() {
+        let from = url("https://hub.example/x?key=hunter2");
+        for (location, shown) in [
+            ("http://u:hunter2@h.example/m?X-Amz-Signature=hunter2#hunter2", "http://h.example/m"),
+            ("s3:hunter2@bucket/m", "s3:…"),
+            ("data:text/plain;hunter2,x", "data:…"),
+            ("http://[hunter2", "no URL"),
+        ] {
+            let told = refused(&from, location).to_string();
+            let expected =
+                format!("https://hub.example/x: redirected to {shown}, which is not followed");
+            assert_eq!(told, expected);
+            assert!(follow(&from, location).is_err_and(|error| error.to_string() == told));
+        }
     }
 
     #[test]

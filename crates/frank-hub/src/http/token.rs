@@ -6,11 +6,12 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use hyper::header::HeaderValue;
 use url::Url;
 
-use super::error::TokenUse;
+use super::error::{HttpError, TokenUse};
 use super::redirect::check_scheme;
 
 /// The hub that is asked where `HF_ENDPOINT` names no other.
@@ -24,6 +25,15 @@ const TOKEN_BYTES_MAX: u64 = 4096;
 #[derive(Clone, Default)]
 pub struct Tokens {
     hub: Option<Token>,
+    /// Why there is no token for a host that should get one.
+    fault: Option<Fault>,
+}
+
+/// A token that cannot be used, and the host that it would be for.
+#[derive(Clone)]
+struct Fault {
+    endpoint: Url,
+    error: Arc<TokenError>,
 }
 
 #[derive(Clone)]
@@ -85,11 +95,20 @@ impl Tokens {
     }
 
     /// The first token of `HF_TOKEN`, the credential `hf_token` of a systemd service, the file that `HF_TOKEN_PATH` names,
-    /// and the file `token` in `HF_HOME` or `~/.cache/huggingface`. It is for the host of [`hub_endpoint`].
+    /// and the file `token` in `HF_HOME` or `~/.cache/huggingface`. It is for the host of [`hub_endpoint`]. One that cannot
+    /// be used is said when that host is to be asked: other places need none. A file that does not exist holds none.
     /// # Errors
-    /// [`TokenError`] when there is one that cannot be used. A file that does not exist holds none.
+    /// [`TokenError::BadEndpoint`].
     pub fn from_environment() -> Result<Tokens, TokenError> {
-        Tokens::found(&|name| env::var_os(name))
+        Tokens::from_variables(&|name| env::var_os(name))
+    }
+
+    fn from_variables(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Tokens, TokenError> {
+        let endpoint = endpoint(variable)?;
+        Ok(Tokens::found(variable).unwrap_or_else(|error| {
+            let fault = Some(Fault { endpoint, error: Arc::new(error) });
+            Tokens { hub: None, fault }
+        }))
     }
 
     /// The token in a file, for the host of [`hub_endpoint`].
@@ -112,7 +131,7 @@ impl Tokens {
         }
         let mut header = HeaderValue::try_from(format!("Bearer {text}")).map_err(|_| refused())?;
         header.set_sensitive(true);
-        Ok(Tokens { hub: Some(Token { endpoint, text, header }) })
+        Ok(Tokens { hub: Some(Token { endpoint, text, header }), fault: None })
     }
 
     fn found(variable: &dyn Fn(&str) -> Option<OsString>) -> Result<Tokens, TokenError> {
@@ -129,6 +148,18 @@ impl Tokens {
             }
         }
         Ok(Tokens::none())
+    }
+
+    /// Refuses to ask `url` without the token that it should get.
+    pub(super) fn check(&self, url: &Url) -> Result<(), HttpError> {
+        let faults = self.fault.iter();
+        let fault = faults.into_iter().find(|fault| fault.endpoint.origin() == url.origin());
+        let Some(Fault { error, .. }) = fault else { return Ok(()) };
+        let said = match &**error {
+            TokenError::Unreadable { source, .. } => format!("{error}: {source}"),
+            TokenError::NoToken { .. } | TokenError::BadEndpoint => error.to_string(),
+        };
+        Err(HttpError::Token { said })
     }
 
     /// The header to send to `url`: none to any other scheme, host or port than the token is for.
@@ -251,6 +282,23 @@ mod tests {
             variables.remove(0);
         }
         assert!(Tokens::found(&|_| None).unwrap().hub.is_none());
+    }
+
+    #[test]
+    fn a_token_that_cannot_be_used_is_a_fault_of_what_asks_its_host_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for (name, value) in [
+            ("HF_TOKEN_PATH", OsString::from(dir.path())),
+            ("HF_TOKEN", OsString::from("two words")),
+        ] {
+            let look = |asked: &str| Some(value.clone()).filter(|_| asked == name);
+            let tokens = Tokens::from_variables(&look).unwrap();
+            let check = |url: &str| tokens.check(&url.parse().unwrap());
+            assert_eq!(check("https://elsewhere.example/m.gguf"), Ok(()));
+            let error = check("https://huggingface.co/api/models/o/r").unwrap_err();
+            assert_eq!(error.reason(), "token");
+            assert!(error.to_string().contains("the token in"), "{error}");
+        }
     }
 
     #[test]

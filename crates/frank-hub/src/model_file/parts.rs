@@ -123,6 +123,35 @@ impl Part {
     }
 }
 
+impl Part {
+    /// Refuses what lies behind the last tensor. Writers fill the last block up to the alignment with zeros, or leave that;
+    /// where the end of the tensors is not known, nothing can be said.
+    pub(super) fn check_behind(&self) -> Result<(), OpenError> {
+        let Some(end) = self.header.end_of_data() else { return Ok(()) };
+        let extra_bytes = self.file.len().saturating_sub(end);
+        let padded = end.checked_next_multiple_of(self.header.alignment);
+        if padded.is_some_and(|padded| self.file.len() <= padded) && self.is_zero(end)? {
+            return Ok(());
+        }
+        Err(OpenError::Behind { path: self.path.clone(), extra_bytes })
+    }
+
+    /// Whether all bytes from `start` on are zeros.
+    fn is_zero(&self, start: u64) -> Result<bool, OpenError> {
+        let (mut position, mut chunk) = (start, vec![0; HEADER_CHUNK_BYTES]);
+        while position < self.file.len() {
+            let left = usize::try_from(self.file.len() - position).unwrap_or(usize::MAX);
+            let chunk = &mut chunk[..left.min(HEADER_CHUNK_BYTES)];
+            self.file.read_at(position, chunk)?;
+            if chunk.iter().any(|&byte| byte != 0) {
+                return Ok(false);
+            }
+            position += chunk.len() as u64;
+        }
+        Ok(true)
+    }
+}
+
 /// The first bytes of a file, as text where they are text.
 fn start_of(file: &DataFile) -> String {
     let mut start = [0; START_BYTES_SHOWN];

@@ -12,7 +12,9 @@ use super::uses::{self, USED_BY_DIR, Use};
 use super::wanted::{Wanted, WantedFile, partial_path};
 use super::{PARTIAL_DIR, Store, StoreError};
 use crate::listing::Role;
-use crate::reference::Reference;
+use crate::reference::{Reference, words_of};
+use crate::sources;
+use crate::stamp::Stamp;
 use crate::transfer::partial_bytes;
 
 /// A payload as it is on this machine.
@@ -147,7 +149,7 @@ impl Store {
             Some(payload) => Ok(payload),
             None => {
                 let near = self.names().map_err(StoreError::io("read", &self.models))?;
-                Err(StoreError::Unknown { name: reference.to_string(), near })
+                Err(StoreError::Unknown { name: words_of(reference), near })
             }
         }
     }
@@ -177,9 +179,8 @@ impl Store {
 /// A reference without the digest, which only says what it should lead to, and without what signs a request.
 pub(crate) fn source_of(reference: &Reference) -> String {
     match reference {
-        Reference::Url(url) => url.source(),
-        Reference::Pip(pip) => pip.source(),
-        Reference::Hub(_) | Reference::Path(_) | Reference::Name(_) => reference.to_string(),
+        Reference::Path(path) => sources::file_source(path),
+        other => words_of(other),
     }
 }
 
@@ -197,50 +198,38 @@ impl Payload {
         is_closed |= lock.is_none() && !unreadable.is_empty();
         let uses = uses::read(folder).map(Some);
         let uses = told(uses, &folder.join(USED_BY_DIR), &mut unreadable).unwrap_or_default();
-        let mut files = Vec::new();
-        for locked in lock.iter().flat_map(|lock| &lock.file) {
-            let wanted = wanted.as_ref().and_then(|wanted| wanted.file(&locked.name));
-            files.push(PayloadFile::of_locked(folder, locked, wanted));
-        }
-        let is_new =
-            |file: &&WantedFile| lock.as_ref().is_none_or(|lock| lock.file(&file.name).is_none());
-        let new = wanted.iter().flat_map(|wanted| &wanted.file).filter(is_new);
-        files.extend(new.map(|file| PayloadFile::of_wanted(folder, file)));
-        let (source, revision) = match (&lock, &wanted) {
-            (Some(lock), _) => (Some(lock.source.clone()), lock.revision.clone()),
-            (None, Some(wanted)) => (Some(wanted.source.clone()), wanted.revision.clone()),
-            (None, None) => (None, String::new()),
-        };
+        let files = files_of(folder, lock.as_ref(), wanted.as_ref());
         let is_locked = lock.is_some();
-        let also = lock.map(|lock| lock.also).unwrap_or_default();
+        let (source, also, revision) = match (lock, wanted) {
+            (Some(lock), _) => (Some(lock.source), lock.also, lock.revision),
+            (None, Some(wanted)) => (Some(wanted.source), Vec::new(), wanted.revision),
+            (None, None) => (None, Vec::new(), String::new()),
+        };
         let (name, folder) = (name.to_owned(), folder.to_owned());
-        Payload {
-            name,
-            folder,
-            source,
-            also,
-            revision,
-            files,
-            uses,
-            is_locked,
-            is_closed,
-            unreadable,
-        }
+        let of_source = Payload { source, also, revision, ..Payload::nothing(name, folder) };
+        Payload { files, uses, is_locked, is_closed, unreadable, ..of_source }
     }
 
     /// A payload whose folder may not be entered.
     fn closed(name: &str, folder: &Path, error: &io::Error) -> Payload {
+        let unreadable = vec![refusal(folder, error)];
+        let nothing = Payload::nothing(name.to_owned(), folder.to_owned());
+        Payload { is_closed: true, unreadable, ..nothing }
+    }
+
+    /// A payload of which nothing is known.
+    fn nothing(name: String, folder: PathBuf) -> Payload {
         Payload {
-            name: name.to_owned(),
-            folder: folder.to_owned(),
+            name,
+            folder,
             source: None,
             also: Vec::new(),
             revision: String::new(),
             files: Vec::new(),
             uses: Vec::new(),
             is_locked: false,
-            is_closed: true,
-            unreadable: vec![refusal(folder, error)],
+            is_closed: false,
+            unreadable: Vec::new(),
         }
     }
 
@@ -297,10 +286,12 @@ impl Payload {
         })
     }
 
-    /// How much of it is here, in percent, rounded down; `None` when nothing is known of its size.
+    /// How much of it is here, in percent, rounded down; `None` when the size of one of its files is not known.
     pub fn percent(&self) -> Option<u64> {
         let (here, all) = self.bytes();
-        (all > 0).then(|| u64::try_from(u128::from(here) * 100 / u128::from(all)).unwrap_or(100))
+        let is_known = self.files.iter().all(|file| file.bytes.is_some());
+        (all > 0 && is_known)
+            .then(|| u64::try_from(u128::from(here) * 100 / u128::from(all)).unwrap_or(100))
     }
 
     /// The first file of the model itself, once it is locked.
@@ -358,6 +349,22 @@ impl Payload {
     }
 }
 
+/// The files that were verified, and behind them those that are on their way for the first time.
+fn files_of(
+    folder: &Path,
+    lock: Option<&PayloadLock>,
+    wanted: Option<&Wanted>,
+) -> Vec<PayloadFile> {
+    let locked = lock.into_iter().flat_map(|lock| &lock.file);
+    let verified = locked.map(|locked| {
+        let wanted = wanted.and_then(|wanted| wanted.file(&locked.name));
+        PayloadFile::of_locked(folder, locked, wanted)
+    });
+    let is_new = |file: &&WantedFile| lock.is_none_or(|lock| lock.file(&file.name).is_none());
+    let new = wanted.into_iter().flat_map(|wanted| &wanted.file).filter(is_new);
+    verified.chain(new.map(|file| PayloadFile::of_wanted(folder, file))).collect()
+}
+
 impl PayloadFile {
     /// A file that was verified once, and may be on its way again.
     fn of_locked(folder: &Path, locked: &LockedFile, wanted: Option<&WantedFile>) -> PayloadFile {
@@ -375,7 +382,10 @@ impl PayloadFile {
     fn of_wanted(folder: &Path, file: &WantedFile) -> PayloadFile {
         let path = partial_path(folder, &file.name);
         let (state, unreadable) = seen(on_its_way(folder, file), &path);
-        let (name, role, bytes) = (file.name.clone(), file.role, file.bytes());
+        // What the source does not declare, its first answer said.
+        let told = || partial_bytes(&path).ok().flatten().map(|(_, all)| all);
+        let bytes = file.bytes().or(file.verified.map(|verified| verified.bytes)).or_else(told);
+        let (name, role) = (file.name.clone(), file.role);
         PayloadFile { name, role, bytes, state, unreadable, locked: None }
     }
 }
@@ -407,6 +417,10 @@ pub(super) fn state_of(path: &Path, locked: &LockedFile) -> io::Result<FileState
     Ok(match file_metadata(path)? {
         None => FileState::Missing,
         Some(metadata) if metadata.len() != locked.bytes || locked.damaged => FileState::Damaged,
+        // Older lock files say only when the bytes were changed.
+        Some(metadata) if locked.stamp().is_some_and(|stamp| stamp != Stamp::of(&metadata)) => {
+            FileState::Changed
+        }
         Some(metadata) if modified_ns(&metadata) != locked.modified_ns => FileState::Changed,
         Some(_) => FileState::Verified,
     })

@@ -4,7 +4,7 @@ use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::durable::{file_metadata, modified_ns, sync_folder};
+use super::durable::{file_metadata, is_refusal, sync_folder};
 use super::payload_lock::{LockedFile, PayloadLock};
 use super::trash::{self, Way};
 use super::{PARTIAL_DIR, Store, hash};
@@ -13,6 +13,7 @@ use crate::fetch::{Expected, FetchError, Watch};
 use crate::listing::Role;
 use crate::reference::PipReference;
 use crate::sources::pip::{self, Pip, PipError};
+use crate::stamp::Stamp;
 
 impl Store {
     pub(super) fn fetch_pip(
@@ -26,7 +27,15 @@ impl Store {
             return Ok(payload.file.clone());
         }
         fs::create_dir_all(&payload.folder).map_err(FetchError::io("create", &payload.folder))?;
-        let lock = self.lock(payload.reference.model_name(), watch)?;
+        let lock = match self.lock(payload.reference.model_name(), watch) {
+            // What is here can be read where nothing may be written.
+            Err(FetchError::Io { source, .. })
+                if is_refusal(&source) && payload.is_right(watch)? =>
+            {
+                return Ok(payload.file.clone());
+            }
+            lock => lock?,
+        };
         if !self.verify_held(payload, watch)? {
             self.bring_package(payload, watch)?;
         }
@@ -40,16 +49,13 @@ impl Store {
             return Ok(true);
         }
         let Some(metadata) = payload.metadata()? else { return Ok(false) };
-        let want = match payload.locked()? {
-            Some(locked) => Expected { bytes: Some(locked.bytes), sha256: Some(locked.sha256) },
-            None => payload.expected,
-        };
-        if want.sha256.is_some() && want.bytes.is_none_or(|bytes| bytes == metadata.len()) {
-            let sha256 = hash(&payload.file, metadata.len(), watch)?;
-            if want.sha256 == Some(sha256) {
-                payload.write_lock(metadata.len(), sha256)?;
-                return Ok(true);
+        if let Some(sha256) = payload.right_digest(&metadata, watch)? {
+            match payload.write_lock(metadata.len(), sha256, Stamp::of(&metadata)) {
+                // It will be read again, and no more.
+                Err(FetchError::Io { source, .. }) if is_refusal(&source) => {}
+                written => written?,
             }
+            return Ok(true);
         }
         let (trash, reason) = (self.trash_folder(), "it is not the file that was verified");
         trash::discard(&payload.file, &trash, reason, Way::Move, SystemTime::now())
@@ -96,7 +102,9 @@ impl Store {
         fs::rename(&unpacked.path, &payload.file)
             .map_err(FetchError::io("rename", &unpacked.path))?;
         sync_folder(&payload.folder).map_err(FetchError::io("sync", &payload.folder))?;
-        payload.write_lock(unpacked.bytes, unpacked.sha256)
+        let metadata = fs::metadata(&payload.file);
+        let metadata = metadata.map_err(FetchError::io("read", &payload.file))?;
+        payload.write_lock(unpacked.bytes, unpacked.sha256, Stamp::of(&metadata))
     }
 }
 
@@ -119,10 +127,30 @@ impl<'a> Payload<'a> {
     fn is_verified(&self) -> Result<bool, FetchError> {
         let Some(metadata) = self.metadata()? else { return Ok(false) };
         let locked = self.locked()?;
-        Ok(locked.is_some_and(|file| {
-            let is_untouched = file.modified_ns == modified_ns(&metadata);
-            file.bytes == metadata.len() && is_untouched && !file.damaged
-        }))
+        Ok(locked.is_some_and(|file| file.is_untouched(&metadata)))
+    }
+
+    /// Whether the file is there and its digest is right.
+    fn is_right(&self, watch: Watch<'_>) -> Result<bool, FetchError> {
+        let Some(metadata) = self.metadata()? else { return Ok(false) };
+        Ok(self.right_digest(&metadata, watch)?.is_some())
+    }
+
+    /// The digest of the file, if it is the one that was verified or is expected. Reads all of it.
+    fn right_digest(
+        &self,
+        metadata: &Metadata,
+        watch: Watch<'_>,
+    ) -> Result<Option<Sha256>, FetchError> {
+        let want = match self.locked()? {
+            Some(locked) => Expected { bytes: Some(locked.bytes), sha256: Some(locked.sha256) },
+            None => self.expected,
+        };
+        if want.sha256.is_none() || want.bytes.is_some_and(|bytes| bytes != metadata.len()) {
+            return Ok(None);
+        }
+        let sha256 = hash(&self.file, metadata.len(), watch)?;
+        Ok(Some(sha256).filter(|_| want.sha256 == Some(sha256)))
     }
 
     fn metadata(&self) -> Result<Option<Metadata>, FetchError> {
@@ -145,8 +173,9 @@ impl<'a> Payload<'a> {
         Ok(Some(file.clone()))
     }
 
-    fn write_lock(&self, bytes: u64, sha256: Sha256) -> Result<(), FetchError> {
-        let metadata = fs::metadata(&self.file).map_err(FetchError::io("read", &self.file))?;
+    /// Notes the file that has these bytes while it is so.
+    fn write_lock(&self, bytes: u64, sha256: Sha256, stamp: Stamp) -> Result<(), FetchError> {
+        let Stamp { modified_ns, changed_ns, inode } = stamp;
         let file = LockedFile {
             name: self.reference.file_name().to_owned(),
             role: Role::Model,
@@ -154,9 +183,9 @@ impl<'a> Payload<'a> {
             bytes,
             sha256,
             git_sha1: None,
-            modified_ns: modified_ns(&metadata),
-            changed_ns: None,
-            inode: None,
+            modified_ns,
+            changed_ns: Some(changed_ns),
+            inode: Some(inode),
             damaged: false,
             fragment: Vec::new(),
         };

@@ -1,6 +1,7 @@
 //! Pulling a payload into the store, step by step, each of which a later pull can take up again. Never opens a
 //! connection itself.
 
+mod aside;
 mod copy;
 mod examine;
 mod failure;
@@ -11,6 +12,7 @@ mod manifest;
 mod named;
 mod note;
 mod packaged;
+mod pins;
 mod pulled;
 mod report;
 mod step;
@@ -23,11 +25,12 @@ use std::path::PathBuf;
 
 use url::Url;
 
+use self::aside::set_aside;
 use self::examine::Task;
 use self::named::{Asked, Choice};
 use self::report::Reporter;
 use super::payload_lock::{LockedFile, PayloadLock};
-use super::wanted::{Wanted, WantedFile, partial_path};
+use super::wanted::{Wanted, WantedFile};
 use super::{PARTIAL_DIR, Store, source_of};
 use crate::fetch::FetchError;
 use crate::frank_lock::PinnedPayload;
@@ -35,7 +38,6 @@ use crate::http::{Client, Delay};
 use crate::listing::{Chosen, Listing};
 use crate::reference::Reference;
 use crate::sources::{self, ListError};
-use crate::transfer::partial_bytes;
 
 pub use failure::{PullError, PullFailure};
 pub use manifest::ManifestMismatch;
@@ -106,7 +108,10 @@ impl Store {
         reporter: Reporter<'_>,
     ) -> Result<Pulled, PullError> {
         match asked.reference {
-            Reference::Pip(pip) => self.pull_package(asked, pip, options, &reporter),
+            Reference::Pip(pip) => {
+                pins::check_package(pip, options).map_err(PullError::at(Step::Manifest))?;
+                self.pull_package(asked, pip, options, &reporter)
+            }
             _ => self.pull_listed(upstream, asked, options, reporter),
         }
     }
@@ -152,11 +157,13 @@ impl Store {
         };
         reporter.chosen(&choice.chosen);
         manifest::check_listed(options, &listing, &choice.chosen)
+            .and_then(|()| self.check_places(asked, options, &listing, &choice.chosen))
             .map_err(PullError::at(Step::Manifest))?;
         let lock = reporter.watched("", |watch| self.lock(&choice.chosen.payload, watch));
         let _lock = lock.map_err(|error| PullError::at(Step::Wait)(error.into()))?;
         let job = Job::new(self, &upstream.client, &listing, &choice, options, reporter);
-        job.map_err(PullError::at(Step::Held))?.run()
+        let job = job.map_err(PullError::at(Step::Held))?;
+        Job { is_named: asked.name.is_some(), ..job }.run()
     }
 }
 
@@ -168,6 +175,8 @@ struct Job<'a> {
     chosen: &'a Chosen,
     /// Words that led to the payload once and lead elsewhere now.
     astray: Option<&'a str>,
+    /// Whether the payload was called by its name.
+    is_named: bool,
     options: PullOptions<'a>,
     reporter: Reporter<'a>,
     folder: PathBuf,
@@ -177,6 +186,8 @@ struct Job<'a> {
     /// What an earlier pull left.
     before: Option<Wanted>,
     wanted: Wanted,
+    /// What it left of files that are not wanted now.
+    aside: Vec<WantedFile>,
 }
 
 impl<'a> Job<'a> {
@@ -207,6 +218,7 @@ impl<'a> Job<'a> {
             return Err(FetchError::NameTaken { name, held, wanted: source }.into());
         }
         let wanted = Wanted::new(source, listing, chosen);
+        let aside = set_aside(&folder, before.as_ref(), &wanted);
         let kept = Vec::new();
         Ok(Job {
             store,
@@ -214,6 +226,7 @@ impl<'a> Job<'a> {
             listing,
             chosen,
             astray,
+            is_named: false,
             options,
             reporter,
             folder,
@@ -221,6 +234,7 @@ impl<'a> Job<'a> {
             kept,
             before,
             wanted,
+            aside,
         })
     }
 
@@ -234,7 +248,9 @@ impl<'a> Job<'a> {
 
     fn steps(&mut self) -> Result<Pulled, PullError> {
         self.kept = self.check_gone().map_err(PullError::at(Step::List))?;
-        let tasks = self.examine()?;
+        self.check_kept().map_err(PullError::at(Step::Manifest))?;
+        let mut tasks = self.examine()?;
+        self.adopt(&mut tasks).map_err(|error| PullError::at(Step::Held)(error.into()))?;
         self.check_unused(&tasks).map_err(PullError::at(Step::Held))?;
         if tasks.iter().any(|task| !task.is_held()) {
             self.begin().map_err(|error| PullError::at(Step::Room)(error.into()))?;
@@ -261,30 +277,8 @@ impl<'a> Job<'a> {
         self.note_wanted()
     }
 
-    fn note_wanted(&self) -> Result<(), FetchError> {
-        self.wanted
-            .write(&self.folder)
-            .map_err(FetchError::io("note what is wanted in", &self.folder))
-    }
-
     fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
-    }
-
-    /// A pull that brought nothing leaves nothing, so that `list` does not show a payload that never was.
-    fn tidy(&self) {
-        let is_worth = |file: &WantedFile| {
-            let partial = partial_path(&self.folder, &file.name);
-            // What cannot be read is kept.
-            let has_bytes = partial_bytes(&partial)
-                .map_or(true, |bytes| bytes.is_some_and(|(here, _)| here > 0));
-            file.verified.is_some() || has_bytes
-        };
-        if !self.wanted.file.iter().any(is_worth) {
-            fs::remove_dir_all(self.folder.join(PARTIAL_DIR)).ok();
-            // Fails where the folder holds anything else.
-            fs::remove_dir(&self.folder).ok();
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -157,7 +157,7 @@ fn discard_into(
     date: &str,
 ) -> io::Result<Trashed> {
     let folder = trash_folder.join(date);
-    fs::create_dir_all(&folder)?;
+    make_folder(&folder)?;
     // Payloads share the trash: nobody else takes the name that is free now.
     let lock = File::open(&folder)?;
     lock.lock()?;
@@ -182,6 +182,25 @@ fn discard_into(
         reason: note.reason.clone(),
         bytes: note.bytes,
     })
+}
+
+/// Makes a folder of the trash. What stands in its place is said by its path: the error of the system tells neither.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder).map_err(|error| obstacle(folder).unwrap_or(error))
+}
+
+/// What stands in the place of `folder` or of one above it, where that is no folder.
+fn obstacle(folder: &Path) -> Option<io::Error> {
+    let mut above = folder.ancestors().filter_map(|path| Some((path, fs::metadata(path).ok()?)));
+    let (path, there) = above.next().filter(|(_, there)| !there.is_dir())?;
+    let kind = match there.file_type() {
+        kind if kind.is_file() => "file",
+        kind if kind.is_fifo() => "pipe",
+        kind if kind.is_socket() => "socket",
+        _ => "device",
+    };
+    let told = format!("{} is a {kind}, not a folder", path.display());
+    Some(io::Error::new(io::ErrorKind::NotADirectory, told))
 }
 
 /// `base`, with a number where the trash has that already on this day.
@@ -302,7 +321,7 @@ fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
+        Err(error) => return Err(obstacle(folder).unwrap_or(error)),
     };
     let mut names = Vec::new();
     for entry in entries {

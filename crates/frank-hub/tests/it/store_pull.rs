@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::time::SystemTime;
 
-use frank_hub::store::{FileOutcome, Note, PayloadState, Step};
+use frank_hub::store::{FileOutcome, FileState, Note, PayloadState, Step};
 use frank_hub::{FailureKind, Role, Sha256};
-use frank_testkit::mock_hub::{Answer, Fault, Place, Repository, Rule};
+use frank_testkit::mock_hub::{Answer, Content, Fault, Place, Repository, Rule};
 
 use crate::store_scene::{
     Ledger, MODEL, PROJECTOR, REPO, Scene, TEMPLATE, TINY, codes, gguf, inode, outcomes, parse,
@@ -347,4 +347,78 @@ fn an_interrupted_pull_keeps_what_came_and_says_that_it_was_interrupted() {
     let sent = scene.hub.bytes_sent();
     scene.pull(TINY).unwrap();
     assert_eq!(scene.hub.bytes_sent(), sent);
+}
+
+/// What [`TINY`] brings without the projector.
+pub(crate) const FEWER: &str = "hf:org/tiny-GGUF:Q4_K_M,-mmproj";
+
+#[test]
+fn fewer_words_leave_what_came_for_more_words_and_these_take_it_up() {
+    let scene = half_a_projector();
+    let half = here(&scene);
+    let fewer = scene.pull(FEWER).unwrap();
+    assert!(fewer.lock.file(PROJECTOR).is_none());
+    let payload = scene.store().payload(&fewer.payload).unwrap();
+    assert_eq!(payload.state(), PayloadState::Complete, "what is on its way does not count");
+    assert_eq!(here(&scene), half);
+    // A second one, for which nothing is to be done, and one that fails.
+    scene.pull(FEWER).unwrap();
+    fs::remove_file(fewer.folder.join(MODEL)).unwrap();
+    scene.hub.add(Rule::new(Place::Resolve, MODEL, Fault::Answer(Answer::status(403))));
+    scene.pull(FEWER).unwrap_err();
+    assert_eq!(here(&scene), half);
+    scene.hub.behave();
+    let sent = scene.hub.bytes_sent();
+    scene.pull(TINY).unwrap();
+    let whole = PROJECTOR_BYTES + gguf(1).len() as u64;
+    assert!(scene.hub.bytes_sent() - sent <= whole - half, "what was here came again");
+    assert_eq!(fs::read(fewer.folder.join(PROJECTOR)).unwrap().len() as u64, PROJECTOR_BYTES);
+    assert!(scene.files().iter().all(|file| !file.contains("/.partial/")), "{:?}", scene.files());
+}
+
+#[test]
+fn a_whole_file_that_fewer_words_do_not_want_waits_for_more_words() {
+    let scene = Scene::tiny();
+    scene.pull_killed_at(TINY, "finalize", MODEL);
+    let fewer = scene.pull(FEWER).unwrap();
+    assert_eq!(fewer.files.len(), 2);
+    let sent = scene.hub.bytes_sent();
+    let again = scene.pull(TINY).unwrap();
+    assert_eq!(scene.hub.bytes_sent(), sent);
+    assert!(outcomes(&again).contains(&(PROJECTOR, FileOutcome::Resumed)), "{again:?}");
+    assert_eq!(scene.files().len(), 4, "{:?}", scene.files());
+}
+
+#[test]
+fn what_waits_for_more_words_starts_over_when_the_source_has_other_bytes_by_then() {
+    let scene = half_a_projector();
+    scene.pull(FEWER).unwrap();
+    scene.hub.shelf().push(REPO, PROJECTOR, gguf(22));
+    let pulled = scene.pull(TINY).unwrap();
+    assert!(codes(&pulled).contains(&"starts_over"), "{:?}", pulled.notes);
+    assert_eq!(fs::read(pulled.folder.join(PROJECTOR)).unwrap(), gguf(22));
+}
+
+const PROJECTOR_BYTES: u64 = 4 << 20;
+
+/// A pull that the source ended in the middle of the projector, when the model was whole.
+pub(crate) fn half_a_projector() -> Scene {
+    let projector = Content::seeded(5, PROJECTOR_BYTES);
+    let repository = Repository::new(REPO).lfs(MODEL, gguf(1)).lfs(PROJECTOR, projector);
+    let scene = Scene::new(vec![repository.git(TEMPLATE, "{{ messages }}")]);
+    let refusal = Fault::Answer(Answer::status(403));
+    scene.hub.add(Rule::new(Place::Bytes, PROJECTOR, refusal).sparing(2));
+    let error = scene.pull(TINY).unwrap_err();
+    assert_eq!((error.step, error.file.as_deref()), (Step::Transfer, Some(PROJECTOR)), "{error}");
+    scene.hub.behave();
+    scene
+}
+
+/// Bytes of the projector that are on their way.
+fn here(scene: &Scene) -> u64 {
+    let [payload] = &scene.store().payloads().unwrap()[..] else { panic!("not one payload") };
+    let file = payload.files.iter().find(|file| file.name == PROJECTOR).expect("it is on its way");
+    let FileState::Partial { here } = file.state else { panic!("{file:?}") };
+    assert!(here > 0, "{file:?}");
+    here
 }

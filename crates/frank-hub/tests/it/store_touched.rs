@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::fs::{self, File};
 use std::time::SystemTime;
 
-use frank_hub::store::{PullEvent, PullOptions, Step};
+use frank_hub::store::{PullEvent, PullOptions, Ready, ReadyError, Step};
+use frank_hub::{FailureKind, Progress, Stage};
 use frank_testkit::mock_hub::Repository;
 
 use crate::store_scene::{
@@ -143,4 +144,73 @@ fn a_file_that_was_touched_after_it_got_its_name_and_before_it_was_locked_is_has
     rot(&scene.path(&named));
     let pulled = scene.pull(TINY).unwrap();
     assert_eq!(fs::read(pulled.folder.join(MODEL)).unwrap(), gguf(1));
+}
+
+/// Makes a payload ready for use, and says which of its files were read for that.
+fn read_for_use(scene: &Scene, name: &str) -> (Result<Ready, ReadyError>, Vec<String>) {
+    let read = RefCell::new(Vec::new());
+    let payload = scene.store().payload(name).unwrap();
+    let ready = scene.store().ready(&payload, &|file, _| read.borrow_mut().push(file.to_owned()));
+    let mut read = read.into_inner();
+    read.dedup();
+    (ready, read)
+}
+
+#[test]
+fn a_model_that_was_touched_is_read_once_before_it_is_used() {
+    let scene = Scene::tiny();
+    let pulled = scene.pull(TINY).unwrap();
+    let model = pulled.folder.join(MODEL);
+    let check = |expected: &[&str]| {
+        let (ready, read) = read_for_use(&scene, &pulled.payload);
+        assert_eq!(ready.unwrap(), Ready { model: model.clone(), notes: Vec::new() });
+        assert_eq!(read, expected);
+    };
+    check(&[]);
+    touch(&model);
+    // No program reads a projector yet.
+    touch(&pulled.folder.join(PROJECTOR));
+    check(&[MODEL]);
+    check(&[]);
+}
+
+#[test]
+fn a_model_whose_bytes_were_changed_behind_its_time_is_not_used() {
+    let scene = Scene::tiny();
+    let pulled = scene.pull(TINY).unwrap();
+    rot(&pulled.folder.join(MODEL));
+    let (ready, read) = read_for_use(&scene, &pulled.payload);
+    let error = ready.unwrap_err();
+    assert!(matches!(&error, ReadyError::Altered { file, .. } if file == MODEL), "{error}");
+    assert_eq!(
+        (error.kind(), read.as_slice()),
+        (FailureKind::Verification, &[MODEL.to_owned()][..])
+    );
+    assert!(error.hint().unwrap().contains(&pulled.payload), "{error}");
+    // It was noted, and is not read again.
+    let (ready, read) = read_for_use(&scene, &pulled.payload);
+    assert!(ready.unwrap_err().to_string().contains("is damaged") && read.is_empty());
+    scene.pull(TINY).unwrap();
+    let (ready, read) = read_for_use(&scene, &pulled.payload);
+    assert!(ready.is_ok() && read.is_empty());
+}
+
+#[test]
+fn a_model_that_another_process_has_is_looked_at_when_that_is_done() {
+    let scene = Scene::tiny();
+    let pulled = scene.pull(TINY).unwrap();
+    touch(&pulled.folder.join(MODEL));
+    let held = File::open(scene.path("models/.locks").join(&pulled.payload)).unwrap();
+    held.lock().unwrap();
+    let held = RefCell::new(Some(held));
+    let stages = RefCell::new(Vec::new());
+    let payload = scene.store().payload(&pulled.payload).unwrap();
+    let watch = |_: &str, progress: Progress| {
+        stages.borrow_mut().push(progress.stage);
+        held.take();
+    };
+    scene.store().ready(&payload, &watch).unwrap();
+    let mut stages = stages.into_inner();
+    stages.dedup();
+    assert_eq!(stages, [Stage::Wait, Stage::Check]);
 }

@@ -273,3 +273,36 @@ fn a_trash_that_cannot_be_made_beside_the_store_is_made_inside_of_it() {
     scene.store().restore(&removed.id).unwrap();
     assert_eq!(fs::read(pulled.folder.join(MODEL)).unwrap(), gguf(1));
 }
+
+#[test]
+fn what_stands_in_the_place_of_the_trash_is_named() {
+    let scene = Scene::tiny();
+    let pulled = scene.pull(TINY).unwrap();
+    let trash = scene.path("trash");
+    assert!(Command::new("mkfifo").arg(&trash).status().unwrap().success());
+    let error = scene.store().remove(&pulled.payload, "old").unwrap_err();
+    let told = with_causes(&error);
+    assert!(told.contains(&format!("{} is a pipe, not a folder", trash.display())), "{told}");
+    let told = with_causes(&scene.store().trash().unwrap_err());
+    assert!(told.contains(&format!("{} is a pipe, not a folder", trash.display())), "{told}");
+    fs::remove_file(&trash).unwrap();
+    let removed = scene.store().remove(&pulled.payload, "old").unwrap();
+    let day = removed.path.parent().unwrap().to_owned();
+    scene.store().restore(&removed.id).unwrap();
+    fs::remove_dir(&day).unwrap();
+    fs::write(&day, "a file").unwrap();
+    let told = with_causes(&scene.store().remove(&pulled.payload, "old").unwrap_err());
+    assert!(told.contains(&format!("{} is a file, not a folder", day.display())), "{told}");
+    assert!(pulled.folder.join(MODEL).exists());
+}
+
+/// An error with all its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut told = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        told = format!("{told}: {cause}");
+        source = cause.source();
+    }
+    told
+}

@@ -4,7 +4,7 @@
 use std::fs;
 
 use frank_hub::store::{Note, PullOptions, Step, Upstream};
-use frank_hub::{FailureKind, Sha256};
+use frank_hub::{FailureKind, Role, Sha256};
 use frank_testkit::gguf_writer::GgufWriter;
 use frank_testkit::mock_hub::{Answer, Content, Fault, Mark, Place, Repository, Rule};
 
@@ -64,6 +64,9 @@ fn a_server_that_marks_no_state_is_a_warning() {
     let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, gguf(1))]);
     let pulled = scene.pull(&scene.hub.marked_address(Mark::Nothing, REPO, MODEL)).unwrap();
     assert_eq!(codes(&pulled), ["unmarked", "no_digest"]);
+    // It may well have sent a weak one.
+    let told = pulled.notes[0].to_string();
+    assert!(told.contains("neither a strong ETag nor a Last-Modified"), "{told}");
     assert!(pulled.notes.iter().all(Note::is_warning));
 }
 
@@ -152,4 +155,107 @@ fn a_digest_in_the_reference_counts_for_what_is_here_too() {
     let here = scene.path(&format!("models/{}/{MODEL}", pulled.payload));
     assert_eq!(fs::read(&here).unwrap(), gguf(1), "the good file stays");
     scene.pull(&format!("{address}#sha256={}", Sha256::of(&gguf(1)))).unwrap();
+}
+
+/// A page as a proxy sends it behind what it had of a file.
+const PAGE: &[u8] = b"<!doctype html><html><body><h1>502 Bad Gateway</h1></body></html>";
+
+#[test]
+fn bytes_behind_the_last_tensor_are_refused_unless_a_digest_vouches_for_them() {
+    for behind in [PAGE, &gguf(2), &[0; 64], b"<html>"] {
+        let content = [gguf(1).as_slice(), behind].concat();
+        let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, content.clone())]);
+        let address = scene.hub.web_address(REPO, MODEL);
+        let error = scene.pull(&address).unwrap_err();
+        assert_eq!((error.step, error.reason()), (Step::Verify, "not_whole"), "{error}");
+        assert_eq!(error.kind(), FailureKind::Verification);
+        let told = format!("{} bytes behind its last tensor", behind.len());
+        assert!(error.to_string().contains(&told), "{error}");
+        assert_eq!(scene.files(), [] as [&str; 0]);
+        scene.pull(&format!("{address}#sha256={}", Sha256::of(&content))).unwrap();
+    }
+}
+
+#[test]
+fn zeros_up_to_the_alignment_are_no_bytes_behind_the_last_tensor() {
+    let content = GgufWriter::new("llama").f32_tensor("t", &[3], &[1.0; 3]).to_bytes();
+    let padded = content.len().next_multiple_of(32);
+    for (byte, is_good) in [(0, true), (b'x', false)] {
+        let mut content = content.clone();
+        content.resize(padded, byte);
+        let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, content)]);
+        let pulled = scene.pull(&scene.hub.web_address(REPO, MODEL));
+        assert_eq!(pulled.is_ok(), is_good, "{byte}");
+    }
+}
+
+#[test]
+fn a_file_of_this_machine_that_is_no_model_is_refused_whatever_it_is_called() {
+    let scene = Scene::tiny();
+    for name in ["notes.txt", "mem", "m-Q4_K_M.gguf"] {
+        let path = scene.path(name);
+        fs::write(&path, "GUFF").unwrap();
+        let error = scene.pull(&format!("file:{}", path.display())).unwrap_err();
+        assert_eq!((error.reason(), error.kind()), ("not_gguf", FailureKind::Verification));
+        assert!(error.to_string().contains(name), "{error}");
+    }
+    for (device, kind) in [("/proc/self/mem", "not_gguf"), ("/dev/zero", "listing")] {
+        assert_eq!(scene.pull(&format!("file:{device}")).unwrap_err().reason(), kind, "{device}");
+    }
+    assert_eq!(scene.files(), [] as [&str; 0]);
+}
+
+#[test]
+fn an_address_of_something_that_is_no_model_is_refused_whatever_it_is_called() {
+    let scene = Scene::new(vec![Repository::new(REPO).lfs("m.bin", b"none".to_vec())]);
+    let error = scene.pull(&scene.hub.web_address(REPO, "m.bin")).unwrap_err();
+    assert_eq!(error.reason(), "not_gguf", "{error}");
+}
+
+#[test]
+fn a_template_a_config_and_a_model_without_an_extension_are_taken_for_what_they_are() {
+    let scene = Scene::tiny();
+    for (name, content, role) in [
+        ("chat_template.jinja", b"{{ messages }}".to_vec(), Role::Template),
+        ("config.json", b"{}".to_vec(), Role::Config),
+        ("sha256-0123", gguf(1), Role::Model),
+    ] {
+        fs::create_dir_all(scene.path("alone")).unwrap();
+        let path = scene.path("alone").join(name);
+        fs::write(&path, content).unwrap();
+        let pulled = scene.pull(&format!("file:{}", path.display())).unwrap();
+        assert_eq!(pulled.files[0].role, role, "{name}");
+        fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn all_ways_to_a_file_of_this_machine_are_one_payload() {
+    let scene = Scene::tiny();
+    fs::create_dir_all(scene.path("a/b")).unwrap();
+    std::os::unix::fs::symlink(scene.path("a"), scene.path("link")).unwrap();
+    fs::write(scene.path("a").join(MODEL), gguf(1)).unwrap();
+    for way in ["a", "a/b/..", "link", "link/b/../../a"] {
+        let reference = format!("file:{}", scene.path(way).join(MODEL).display());
+        scene.pull(&reference).unwrap();
+        let found = scene.store().find(&parse(&reference));
+        assert!(found.is_ok(), "{way}: {found:?}");
+    }
+    assert_eq!(scene.store().payloads().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_here_of_a_file_whose_size_nobody_declared_is_not_all_of_it() {
+    let content = Content::seeded(7, 5 << 20);
+    let scene = Scene::new(vec![Repository::new(REPO).lfs(MODEL, content)]);
+    scene.hub.add(Rule::new(Place::Bytes, MODEL, Fault::Answer(Answer::status(500))).sparing(2));
+    let ledger = Ledger::default();
+    let pull = scene.pull_watched(&scene.hub.web_address(REPO, MODEL), &|event| ledger.hear(event));
+    assert!(pull.is_err());
+    let payload = scene.store().payloads().unwrap().remove(0);
+    let (here, all) = payload.bytes();
+    assert!(here > 0 && payload.percent() == Some(here * 100 / (5 << 20)), "{payload:?}");
+    assert_eq!(all, 5 << 20, "the server said it");
+    let lines = ledger.lines();
+    assert!(lines.iter().any(|line| line == "room"), "{lines:?}");
 }

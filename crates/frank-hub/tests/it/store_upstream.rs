@@ -4,8 +4,11 @@ use std::fs;
 
 use frank_hub::frank_lock::PinnedPayload;
 use frank_hub::store::{FileOutcome, PullError, PullOptions, Pulled, Step};
-use frank_hub::{FailureKind, Sha256};
+use frank_hub::{FailureKind, Role, Sha256};
+use frank_testkit::mock_hub::{Answer, Fault, Place, Rule};
+use serde_json::json;
 
+use crate::store_pull::{FEWER, half_a_projector};
 use crate::store_scene::{
     MODEL, PROJECTOR, REPO, Scene, TEMPLATE, TINY, codes, gguf, outcomes, parse,
 };
@@ -186,4 +189,122 @@ fn a_pinned_revision_is_what_is_pulled_until_somebody_refreshes_it() {
     let refreshed =
         scene.pull_with(TINY, PullOptions { refresh: true, pins: Some(&pins) }).unwrap();
     assert_eq!(refreshed.lock.file[0].sha256, Sha256::of(&gguf(11)));
+}
+
+fn check_lost(scene: &Scene, name: &str) {
+    let before = scene.files();
+    let error = scene.pull(name).unwrap_err();
+    assert_eq!((error.reason(), error.kind()), ("upstream_gone", FailureKind::Failed), "{error}");
+    assert!(error.to_string().contains(PROJECTOR), "{error}");
+    assert_eq!(scene.files(), before, "what came of it stays");
+}
+
+#[test]
+fn a_file_that_never_came_whole_and_is_gone_upstream_is_no_success_of_its_payload() {
+    let scene = half_a_projector();
+    let name = scene.store().payloads().unwrap()[0].name.clone();
+    scene.hub.shelf().remove(REPO, PROJECTOR);
+    check_lost(&scene, &name);
+    // Words that do not want it are content, the name is not.
+    let fewer = scene.pull(FEWER).unwrap();
+    assert_eq!(fewer.payload, name);
+    check_lost(&scene, &name);
+    scene.hub.shelf().remove(REPO, MODEL);
+    check_lost(&scene, &name);
+    assert_eq!(codes(&scene.pull(FEWER).unwrap()), ["upstream_gone"]);
+}
+
+#[test]
+fn a_file_that_came_whole_and_is_gone_upstream_gets_its_name_when_the_payload_is_called() {
+    let scene = Scene::tiny();
+    scene.pull_killed_at(TINY, "finalize", MODEL);
+    scene.hub.shelf().remove(REPO, PROJECTOR);
+    let fewer = scene.pull(FEWER).unwrap();
+    assert!(fewer.lock.file(PROJECTOR).is_none());
+    let pulled = scene.pull(&fewer.payload).unwrap();
+    assert_eq!(codes(&pulled)[0], "upstream_gone", "{:?}", pulled.notes);
+    assert_eq!(fs::read(pulled.folder.join(PROJECTOR)).unwrap(), gguf(2));
+    assert!(pulled.lock.file(PROJECTOR).is_some());
+    assert_eq!(scene.files().len(), 4, "{:?}", scene.files());
+    scene.pull(&fewer.payload).unwrap();
+}
+
+#[test]
+fn a_file_that_never_came_whole_is_not_here_when_the_whole_source_is_gone() {
+    let scene = half_a_projector();
+    let fewer = scene.pull(FEWER).unwrap();
+    let answer = Answer::json(404, &json!({ "error": "Repository not found" }));
+    let answer = answer.header("x-error-code", "RepoNotFound");
+    scene.hub.add(Rule::new(Place::Api, "/", Fault::Answer(answer)));
+    check_lost(&scene, &fewer.payload);
+    assert_eq!(codes(&scene.pull(FEWER).unwrap()), ["upstream_gone"; 2], "they have nothing of it");
+}
+
+#[test]
+fn a_pinned_name_that_the_payload_lacks_is_a_fault_of_the_pins_when_it_is_pulled_by_its_name() {
+    let scene = Scene::tiny();
+    let pulled = scene.pull(TINY).unwrap();
+    let right = pins(&pulled);
+    let before = scene.files();
+    for n in [1, right.file.len()] {
+        let mut wrong = right.clone();
+        for file in &mut wrong.file[..n] {
+            file.name = format!("my-{}", file.name);
+        }
+        let options = PullOptions { refresh: false, pins: Some(&wrong) };
+        let error = scene.pull_with(&pulled.payload, options).unwrap_err();
+        assert_eq!((error.step, error.reason()), (Step::Manifest, "manifest_mismatch"), "{error}");
+        assert!(error.to_string().contains(&format!("my-{MODEL}")), "{error}");
+        assert_eq!(scene.files(), before);
+    }
+}
+
+#[test]
+fn a_path_a_role_or_a_revision_that_a_hand_wrote_is_compared_with_the_source() {
+    let scene = Scene::tiny();
+    let pulled = scene.pull(TINY).unwrap();
+    let right = pins(&pulled);
+    let before = scene.files();
+    let mut path = right.clone();
+    path.file[0].path = Some("other/tiny-Q4_K_M.gguf".to_owned());
+    let mut role = right.clone();
+    role.file[1].role = Some(Role::Draft);
+    for (wrong, what) in
+        [(path, "path of tiny-Q4_K_M.gguf"), (role, "role of mmproj-tiny-F16.gguf")]
+    {
+        for words in [TINY, &pulled.payload] {
+            let options = PullOptions { refresh: false, pins: Some(&wrong) };
+            let error = scene.pull_with(words, options).unwrap_err();
+            assert_eq!(error.reason(), "manifest_mismatch", "{error}");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+        let payload = scene.store().payload(&pulled.payload).unwrap();
+        let error = payload.check_places(&wrong).unwrap_err();
+        assert!(error.to_string().contains(what), "{error}");
+        payload.check_places(&right).unwrap();
+        assert_eq!(scene.files(), before);
+    }
+    // A file on a web server has no revision.
+    let address = scene.hub.web_address(REPO, MODEL);
+    let mut wrong = PinnedPayload::of(&scene.pull(&address).unwrap());
+    wrong.revision = Some("v1.0".to_owned());
+    let options = PullOptions { refresh: false, pins: Some(&wrong) };
+    let error = scene.pull_with(&address, options).unwrap_err();
+    assert_eq!(error.reason(), "manifest_mismatch", "{error}");
+    assert!(
+        error.to_string().contains("revision of") && error.to_string().contains("v1.0"),
+        "{error}"
+    );
+}
+
+#[test]
+fn what_is_here_of_a_file_that_is_gone_has_to_be_at_its_pinned_place_too() {
+    let scene = Scene::tiny();
+    let mut wrong = pins(&scene.pull(TINY).unwrap());
+    // A pinned commit has all that it had.
+    wrong.revision = None;
+    scene.hub.shelf().remove(REPO, PROJECTOR);
+    pull_pinned(&scene, &wrong).unwrap();
+    wrong.file[1].role = Some(Role::Draft);
+    assert_eq!(pull_pinned(&scene, &wrong).unwrap_err().reason(), "manifest_mismatch");
 }

@@ -104,8 +104,11 @@ impl Shown {
         let percent = self.percent.map_or_else(String::new, |percent| format!(" {percent} %"));
         match self.state {
             PayloadState::Complete => "complete".to_owned(),
-            PayloadState::Changed => "changed since it was verified".to_owned(),
+            PayloadState::Changed => "touched since it was verified".to_owned(),
             PayloadState::Damaged => "damaged".to_owned(),
+            PayloadState::Incomplete if percent.is_empty() && self.bytes_here > 0 => {
+                format!("partial, {} here", Size(self.bytes_here))
+            }
             PayloadState::Incomplete => format!("partial{percent}"),
             PayloadState::Unreadable => "cannot be read".to_owned(),
         }
@@ -113,7 +116,8 @@ impl Shown {
 
     fn row(&self) -> [String; 6] {
         let or_dash = |text: &Option<String>| text.as_deref().map_or("-".to_owned(), printable);
-        let size = if self.bytes == 0 { "-".to_owned() } else { Size(self.bytes).to_string() };
+        // Without a percentage nobody knows how much it will be.
+        let size = self.percent.map_or("-".to_owned(), |_| Size(self.bytes).to_string());
         let state = self.state();
         let source = or_dash(&self.source);
         [printable(&self.name), size, or_dash(&self.quant), or_dash(&self.arch), state, source]

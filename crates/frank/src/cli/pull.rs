@@ -1,6 +1,7 @@
 //! `frank pull`: models into the store, whole and verified, and what a source has to offer.
 
 mod check;
+mod demanded;
 mod facts;
 mod offer;
 
@@ -12,9 +13,10 @@ use frank_hub::store::Step;
 use serde::Serialize;
 
 use self::check::check;
+use self::demanded::Demanded;
 use self::facts::{PayloadFacts, VerifiedPayload};
 use self::offer::{Offer, offer};
-use crate::pulling::{BEGIN, Ended, LockPlace, Puller};
+use crate::pulling::{BEGIN, Ended, LockPlace, Puller, Reader};
 use crate::report::{Failure, print};
 
 const EXAMPLES: &str = "\
@@ -144,15 +146,18 @@ impl Pull {
     fn verify(&self, verified: &mut Vec<VerifiedPayload>) -> Result<(), Ended> {
         let lock = LockPlace::open(self.lock.as_deref())?;
         let references = self.references(&lock)?;
-        let puller = Puller::new(self.token_file.as_deref())?;
+        let reader = Reader::new()?;
         let mut fault = None;
         for reference in &references {
-            let payload = puller.store.find(reference);
+            let payload = reader.store.find(reference);
             let payload = payload
                 .map_err(|error| Ended::store(Step::Verify.to_string(), error).about(reference))?;
-            let found = puller.verify(&payload.name).map_err(|ended| ended.about(reference))?;
-            let payload =
-                VerifiedPayload::new(payload.name, found, lock.pins(&puller.store, reference));
+            let found = reader.verify(&payload.name).map_err(|ended| ended.about(reference))?;
+            let demanded = Demanded::by(reference).and_then(|demanded| demanded.fault(&payload));
+            let pins = lock.pins(&reader.store, reference);
+            let differing = |pins| [payload.disagreements(pins), payload.misplaced(pins)].concat();
+            let mismatches = pins.map(differing).unwrap_or_default();
+            let payload = VerifiedPayload::new(payload.name, found, demanded, &mismatches);
             fault = fault.or_else(|| Some((reference, payload.fault()?)));
             verified.push(payload);
         }

@@ -75,7 +75,8 @@ impl Ended {
     /// A `frank.lock` that cannot be read, or written.
     pub(crate) fn lock(step: String, error: FrankLockError) -> Self {
         let (reason, kind) = (error.reason(), error.kind());
-        Self::known(step, reason, error, kind, None)
+        let hint = error.hint().map(str::to_owned);
+        Self::known(step, reason, error, kind, hint)
     }
 
     /// A text that is no reference.

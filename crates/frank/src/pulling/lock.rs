@@ -41,15 +41,26 @@ impl LockPlace {
     /// What is pinned of what `reference` names. A name stands for its payload, whichever words it was pinned by.
     pub(crate) fn pins(&self, store: &Store, reference: &Reference) -> Option<&PinnedPayload> {
         match reference {
-            Reference::Name(name) => self.pins_of(&store.payload(name).ok()?),
+            Reference::Name(name) => self.pins_of(store, &store.payload(name).ok()?),
             // Other words may have been pinned that lead to the same payload.
-            other => self.lock.pins(other).or_else(|| self.pins_of(&store.held(other).ok()??)),
+            other => {
+                self.lock.pins(other).or_else(|| self.pins_of(store, &store.held(other).ok()??))
+            }
         }
     }
 
-    /// What is pinned of this very payload.
-    pub(crate) fn pins_of(&self, payload: &Payload) -> Option<&PinnedPayload> {
-        self.lock.pins_of(payload)
+    fn pins_of(&self, store: &Store, payload: &Payload) -> Option<&PinnedPayload> {
+        // Where the others cannot be read, these pins are taken to be of this one.
+        self.lock.pins_of(payload, &store.payloads().unwrap_or_default())
+    }
+
+    /// Makes sure that what will be pulled can be pinned.
+    ///
+    /// # Errors
+    /// When there is to be a lock and its place takes none.
+    pub(crate) fn check_place(&self) -> Result<(), Ended> {
+        let Some(path) = &self.path else { return Ok(()) };
+        FrankLock::check_place(path).map_err(|error| Ended::lock(BEGIN.to_owned(), error))
     }
 
     /// Takes over what was pulled, in the place of what was pinned from `replaces`.

@@ -13,6 +13,9 @@ use crate::report::{printable, tell};
 /// Without a terminal there is a line for every tenth, and at least this often.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
+/// What is said, at first and now and then, while another process has the payload.
+const WAITING: &str = "wait: another frank is pulling the same payload";
+
 /// Digits of a commit that are shown.
 const COMMIT_SHOWN: usize = 12;
 
@@ -69,7 +72,7 @@ impl Show {
             self.end();
             self.current.replace(Some(Current::new(step, file, bytes, total)));
             if step == Step::Wait {
-                self.line("wait: another frank is pulling the same payload");
+                self.line(WAITING);
             }
         }
         if let Some(current) = &mut *self.current.borrow_mut() {
@@ -103,8 +106,15 @@ impl Current {
         }
         let now = Instant::now();
         if self.pace.is_due(bytes, total, now) {
-            let far = self.pace.told(bytes, total, now);
-            tell(&printable(&format!("{}: {}, {far}", self.step, self.file)));
+            tell(&printable(&self.told(bytes, total, now)));
+        }
+    }
+
+    /// How far it is, in a line; while another process has the payload there is nothing to count.
+    fn told(&self, bytes: u64, total: Option<u64>, now: Instant) -> String {
+        match self.step {
+            Step::Wait => WAITING.to_owned(),
+            step => format!("{step}: {}, {}", self.file, self.pace.told(bytes, total, now)),
         }
     }
 }
@@ -189,8 +199,13 @@ fn done_line(done: &Done<'_>) -> String {
             let size = bytes.map_or_else(String::new, |bytes| format!(", {}", Size(bytes)));
             format!("choose: {payload}, {files} files{size}")
         }
-        Done::Room { need, free } => {
-            format!("room: {} to come, {} free", Size(*need), Size(*free))
+        Done::Room { need, is_all, free } => {
+            let to_come = match (need, is_all) {
+                (need, true) => format!("{} to come", Size(*need)),
+                (0, false) => "nobody says how much is to come".to_owned(),
+                (need, false) => format!("{} to come and files of no declared size", Size(*need)),
+            };
+            format!("room: {to_come}, {} free", Size(*free))
         }
         Done::Verify { file, bytes, received, digest } => {
             let (size, received) = (Size(*bytes), Size(*received));
@@ -240,6 +255,26 @@ mod tests {
         assert_eq!(told, "25 %, 100.00 MiB of 400.00 MiB, 0 B/s");
         let told = pace.told(110 * mib, None, start + Duration::from_secs(1));
         assert_eq!(told, "110.00 MiB, 10.00 MiB/s");
+    }
+
+    #[test]
+    fn a_wait_is_told_without_a_count_of_bytes() {
+        let now = Instant::now();
+        let line = |step, file: &str| {
+            let pace = Pace::new(0, None, now);
+            Current { step, file: file.to_owned(), bar: None, pace }.told(0, None, now)
+        };
+        assert_eq!(line(Step::Wait, ""), "wait: another frank is pulling the same payload");
+        assert_eq!(line(Step::Held, "m.gguf"), "held: m.gguf, 0 B, 0 B/s");
+    }
+
+    #[test]
+    fn room_for_what_has_no_declared_size_is_not_said_to_be_none() {
+        let room = |need, is_all| done_line(&Done::Room { need, is_all, free: 2048 });
+        assert_eq!(room(1024, true), "room: 1.00 KiB to come, 2.00 KiB free");
+        assert_eq!(room(0, false), "room: nobody says how much is to come, 2.00 KiB free");
+        let some = "room: 1.00 KiB to come and files of no declared size, 2.00 KiB free";
+        assert_eq!(room(1024, false), some);
     }
 
     #[test]

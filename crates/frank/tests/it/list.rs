@@ -47,3 +47,25 @@ fn a_payload_that_is_no_longer_what_it_was_says_so() {
     fs::write(folder.join("payload.lock"), "source = ").expect("it is ours");
     assert_eq!(state()["faults"], json!(["it has no payload.lock that can be read"]));
 }
+
+#[test]
+fn a_partial_of_which_nobody_said_the_size_shows_what_is_here_and_no_percentage() {
+    let home = HubHome::tiny();
+    let partial = home.models().join("m--12345678/.partial");
+    fs::create_dir_all(&partial).expect("a folder");
+    fs::write(partial.join("config.json"), "{ }").expect("it is ours");
+    let config = fs::File::options().write(true).open(partial.join("config.json"));
+    config.and_then(|file| file.set_modified(std::time::UNIX_EPOCH)).expect("it is ours");
+    let wanted = format!(
+        "source = \"https://h.example/m.gguf\"\nrevision = \"\"\n\n[[file]]\nname = \"m.gguf\"\nrole = \"model\"\n\n\
+         [[file.segment]]\npath = \"m.gguf\"\n\n[[file]]\nname = \"config.json\"\nrole = \"config\"\n\n\
+         [[file.segment]]\npath = \"config.json\"\nbytes = 3\n\n[file.verified]\nbytes = 3\nsha256 = \"{}\"\n\
+         modified_ns = 0\n",
+        "0".repeat(64)
+    );
+    fs::write(partial.join(".wanted.toml"), wanted).expect("it is ours");
+    let payload = home.frank(&["list", "--json"]).ended(0).json()["payloads"][0].clone();
+    assert_eq!((&payload["state"], &payload["percent"]), (&json!("incomplete"), &json!(null)));
+    let run = home.frank(&["list"]).ended(0);
+    assert!(run.stdout.contains("partial, 3 B here"), "{run:?}");
+}

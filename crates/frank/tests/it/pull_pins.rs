@@ -237,3 +237,128 @@ fn comments_of_a_lock_stay_when_a_pull_writes_into_it() {
     home.frank(&["pull"]).ended(0);
     assert_eq!(read(&home), now);
 }
+
+/// The lock with every `name` of a file mistyped, so that the payload has none of them.
+fn misname(home: &HubHome) -> String {
+    let text = read(home).replace("\nname = \"", "\nname = \"my-");
+    fs::write(lock(home), &text).expect("it is ours");
+    text
+}
+
+#[test]
+fn pins_of_names_that_the_payload_lacks_are_refused_by_its_name_and_stay() {
+    let home = pinned();
+    let text = misname(&home);
+    let run = home.frank(&["pull", "--json", NAME]).ended(4);
+    check_failed(&run.json()["failed"], "manifest", "manifest_mismatch");
+    assert!(run.stderr.contains(&format!("file of my-{MODEL}")), "{run:?}");
+    for model in [TINY, NAME] {
+        answer(&home, model).failed(if model == NAME { 4 } else { 1 });
+    }
+    assert_eq!(read(&home), text, "it is for a person to mend");
+    let listed = home.frank(&["list", "--json"]).ended(0).json();
+    assert_eq!(listed["payloads"][0]["state"], json!("complete"), "the good files stay");
+    home.frank(&["pull", "--refresh", NAME]).ended(0);
+    assert!(!read(&home).contains("my-"), "{}", read(&home));
+}
+
+#[test]
+fn pins_of_another_payload_that_the_same_words_led_to_are_not_those_of_a_name() {
+    let home = HubHome::tiny();
+    let words = "hf:org/tiny-GGUF";
+    home.frank(&["pull", words]).ended(0);
+    home.hub.shelf().push(REPO, "tiny-Q4_K_M.gguf", fs::read(llama()).expect("the tiny model"));
+    home.hub.shelf().remove(REPO, crate::hub_home::PROJECTOR);
+    home.frank(&["pull", "--lock", "frank.lock", words]).ended(0);
+    assert!(read(&home).contains("tiny-Q4_K_M.gguf"));
+    answer(&home, NAME).ended(0);
+}
+
+#[test]
+fn a_role_or_path_that_a_hand_wrote_wrong_is_refused_by_pull_and_run() {
+    let home = pinned();
+    let right = read(&home);
+    for (from, to) in [
+        ("role = \"mmproj\"", "role = \"draft\""),
+        ("path = \"tiny-F32.gguf\"", "path = \"old/tiny-F32.gguf\""),
+    ] {
+        let wrong = right.replace(from, to);
+        assert_ne!(wrong, right);
+        fs::write(lock(&home), &wrong).expect("it is ours");
+        for reference in [TINY, NAME] {
+            let told = failed(&home, &[reference], 4);
+            check_failed(&told, "manifest", "manifest_mismatch");
+            answer(&home, reference).failed(4);
+        }
+        assert_eq!(read(&home), wrong);
+    }
+}
+
+#[test]
+fn a_file_that_is_gone_upstream_and_kept_here_stays_pinned() {
+    let home = pinned();
+    home.hub.shelf().remove(REPO, crate::hub_home::PROJECTOR);
+    // The pinned commit has it; the newest has not.
+    home.frank(&["pull", "--refresh", TINY]).ended(0);
+    let text = read(&home);
+    assert!(text.contains(crate::hub_home::PROJECTOR), "{text}");
+    assert!(!text.contains(&tiny().commit()), "{text}");
+    for reference in [TINY, NAME] {
+        home.frank(&["pull", reference]).ended(0);
+        assert_eq!(read(&home), text);
+    }
+}
+
+#[test]
+fn what_is_no_lock_is_told_as_that_and_nothing_is_pulled() {
+    let home = HubHome::tiny();
+    let check = |told: &str| {
+        let facts = failed(&home, &[TINY], 2);
+        check_failed(&facts, "begin", "frank_lock");
+        assert!(facts["message"].as_str().is_some_and(|text| text.contains(told)), "{facts}");
+        answer(&home, TINY).failed(2);
+        assert_eq!(home.hub.bytes_sent(), 0);
+    };
+    std::os::unix::fs::symlink("nowhere", lock(&home)).expect("a link");
+    check("a link that leads to nothing");
+    fs::remove_file(lock(&home)).expect("it is ours");
+    fs::create_dir(lock(&home)).expect("a folder");
+    check("a folder");
+    fs::remove_dir(lock(&home)).expect("it is empty");
+    fs::write(lock(&home), b"\xff\xfe").expect("a new file");
+    check("not text in UTF-8");
+}
+
+#[test]
+fn what_is_wrong_with_the_text_of_a_lock_is_printed_once() {
+    let home = HubHome::tiny();
+    fs::write(lock(&home), "[[payload]]\nsauce = 1\n").expect("a new file");
+    let run = home.frank(&["pull", TINY]).ended(2);
+    assert_eq!(run.stderr.matches("sauce").count(), 1, "{run:?}");
+    assert!(run.stderr.contains("frank.lock, line 2: ") && !run.stderr.contains("\\n"), "{run:?}");
+}
+
+#[test]
+fn a_place_that_takes_no_lock_is_said_before_the_first_byte() {
+    let home = HubHome::tiny();
+    for place in ["no/such/folder/frank.lock", "/proc/frank.lock"] {
+        let facts = failed(&home, &["--lock", place, TINY], 1);
+        check_failed(&facts, "begin", "io");
+        let told = facts["message"].as_str().expect("a text");
+        assert!(told.contains(place), "{facts}");
+        assert_eq!(home.hub.bytes_sent(), 0);
+    }
+    assert!(!home.models().join(NAME).exists());
+}
+
+#[test]
+fn a_pinned_file_that_the_payload_lacks_is_told_when_it_is_verified() {
+    let home = pinned();
+    let pinned = format!("{}\n[[payload.file]]\nname = \"typo.gguf\"\nbytes = 5\n", read(&home));
+    fs::write(lock(&home), pinned).expect("it is ours");
+    for words in [NAME, TINY] {
+        let told = failed(&home, &["--verify-only", words], 4);
+        check_failed(&told, "verify", "manifest_mismatch");
+        assert!(told["message"].as_str().is_some_and(|text| text.contains("typo.gguf")), "{told}");
+    }
+}

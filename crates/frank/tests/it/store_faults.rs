@@ -188,3 +188,130 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
     }
     found
 }
+
+/// Runs the model `name` for one token.
+fn run_one(home: &HubHome, name: &str) -> Run {
+    home.frank(&["run", name, "--raw", "-n", "1", "--ctx-size", "128", "a"])
+}
+
+/// Changes a byte of a file and sets its time back, as whoever does not want to be noticed does.
+fn rot_unseen(path: &Path) {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified()).expect("a time");
+    rot(path);
+    let file = fs::File::options().write(true).open(path).expect("it is ours");
+    file.set_modified(modified).expect("it is ours");
+}
+
+#[test]
+fn a_model_that_was_changed_behind_its_time_is_not_run() {
+    let home = HubHome::tiny();
+    let (name, folder) = home.pull();
+    let listed = || home.frank(&["list", "--json"]).ended(0).json()["payloads"][0]["state"].clone();
+    rot_unseen(&folder.join(MODEL));
+    assert_eq!(listed(), json!("changed"));
+    for command in [&["serve", &name, "--port", "0"][..], &["run", TINY, "--raw", "a"]] {
+        let lines = home.frank(command).failed(4);
+        let error = lines.iter().find(|line| line.starts_with("error: ")).expect("an error");
+        assert!(error.contains(MODEL) && error.contains("sha256"), "{lines:?}");
+        let way_out = format!("`frank pull {name}`");
+        assert!(lines.iter().any(|line| line.contains(&way_out)), "{lines:?}");
+        // It was noted: the next one finds it damaged without reading it.
+        assert_eq!(listed(), json!("damaged"));
+        home.frank(&["pull", &name]).ended(0);
+        run_one(&home, &name).ended(0);
+        rot_unseen(&folder.join(MODEL));
+    }
+}
+
+#[test]
+fn a_model_that_was_only_touched_is_read_once_before_it_is_run_and_that_is_said() {
+    let home = HubHome::tiny();
+    let (name, folder) = home.pull();
+    assert!(!run_one(&home, &name).ended(0).stderr.contains("touched"), "nobody did");
+    let file = fs::File::options().write(true).open(folder.join(MODEL)).expect("it is ours");
+    file.set_modified(std::time::UNIX_EPOCH).expect("it is ours");
+    let run = run_one(&home, &name).ended(0);
+    assert!(run.stderr.contains(&format!("{MODEL} was touched since it was verified")), "{run:?}");
+    let run = run_one(&home, &name).ended(0);
+    assert!(!run.stderr.contains("touched"), "it was noted: {run:?}");
+    let listed = home.frank(&["list", "--json"]).ended(0).json();
+    assert_eq!(listed["payloads"][0]["state"], json!("complete"));
+}
+
+#[test]
+fn a_touched_model_of_a_store_that_may_not_be_written_is_run_and_what_is_not_noted_is_said() {
+    let home = HubHome::tiny();
+    let (name, folder) = home.pull();
+    let frank = |command: &str| {
+        let read_only = "mount --bind \"$XDG_DATA_HOME\" \"$XDG_DATA_HOME\"
+            mount -o remount,bind,ro,nosuid,nodev \"$XDG_DATA_HOME\"";
+        mounted(&home, &format!("{read_only}; exec \"$FRANK\" {command}"))
+    };
+    let file = fs::File::options().write(true).open(folder.join(MODEL)).expect("it is ours");
+    file.set_modified(std::time::UNIX_EPOCH).expect("it is ours");
+    let command = format!("run {name} --raw -n 1 --ctx-size 128 a");
+    let Some(run) = frank(&command) else { return };
+    assert!(run.ended(0).stderr.contains("what was found is not noted in"));
+    rot_unseen(&folder.join(MODEL));
+    frank(&command).expect("as before").ended(4);
+}
+
+#[test]
+fn a_token_that_cannot_be_read_stops_only_what_asks_the_hub() {
+    let home = HubHome::tiny();
+    let (name, _) = home.pull();
+    let frank = |args: &[&str]| {
+        let mut command = home.command(args);
+        // A folder is no file with a token.
+        run(command.env("HF_TOKEN_PATH", home.folder.path()))
+    };
+    frank(&["pull", "--verify-only", &name]).ended(0);
+    let copy = home.folder.file("copy-F32.gguf", fs::read(crate::files::llama()).expect("it is"));
+    frank(&["pull", &format!("file:{}", str(&copy))]).ended(0);
+    let elsewhere = HubHome::tiny();
+    frank(&["pull", &elsewhere.hub.web_address(crate::hub_home::REPO, MODEL)]).ended(0);
+    let run = frank(&["pull", "--json", "--refresh", &name]).ended(2);
+    assert_eq!(run.json()["failed"]["reason"], json!("token"), "{run:?}");
+    assert!(run.stderr.contains("cannot read the token in"), "{run:?}");
+}
+
+#[test]
+fn what_signs_an_address_that_is_not_in_the_store_is_not_shown() {
+    let home = HubHome::tiny();
+    let address = "https://h.example/m.gguf?version=3&X-Amz-Signature=hunter2";
+    for args in [&["fit", address][..], &["inspect", address], &["pull", "--verify-only", address]]
+    {
+        let run = home.frank(args).ended(2);
+        assert!(!format!("{run:?}").contains("hunter2"), "{run:?}");
+        assert!(run.stderr.contains("https://h.example/m.gguf?version=3"), "{run:?}");
+    }
+}
+
+#[test]
+fn verify_only_compares_with_the_digest_in_the_reference() {
+    let home = HubHome::tiny();
+    let address = home.hub.web_address(crate::hub_home::REPO, MODEL);
+    home.frank(&["pull", &address]).ended(0);
+    let right = frank_hub::Sha256::of(&fs::read(crate::files::llama()).expect("the model"));
+    home.frank(&["pull", "--verify-only", &format!("{address}#sha256={right}")]).ended(0);
+    let wrong = format!("{address}#sha256={}", "0".repeat(64));
+    let run = home.frank(&["pull", "--json", "--verify-only", &wrong]).ended(4);
+    let failed = run.json()["failed"].clone();
+    assert_eq!((&failed["reason"], &failed["file"]), (&json!("sha256"), &json!(MODEL)), "{run:?}");
+    assert!(run.stderr.contains("the reference says"), "{run:?}");
+    let listed = home.frank(&["list", "--json"]).ended(0).json();
+    assert_eq!(listed["payloads"][0]["state"], json!("complete"), "it is what was pulled");
+}
+
+#[test]
+fn check_refuses_bytes_behind_the_last_tensor() {
+    let folder = Folder::new();
+    let model = fs::read(crate::files::llama()).expect("the model");
+    let page = b"<!doctype html><html><body>502 Bad Gateway</body></html>";
+    let good = folder.file("good-F32.gguf", &model);
+    frank(["pull", "--check", str(&good)]).ended(0);
+    let path = folder.file("m-F32.gguf", [model.as_slice(), page].concat());
+    let lines = frank(["pull", "--check", str(&path)]).failed(4);
+    let told = format!("{} bytes behind its last tensor", page.len());
+    assert!(lines[0].contains(&told), "{lines:?}");
+}

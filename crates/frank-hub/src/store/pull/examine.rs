@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Job;
-use super::failure::{PullError, PullFailure};
+use super::failure::{PullError, PullFailure, place_here};
 use super::note::Note;
 use super::step::Step;
 use crate::digest::{CHUNK_BYTES, Digest, Hasher, Sha256, read_some};
@@ -72,7 +72,7 @@ impl Job<'_> {
             let path = self.path(&locked.name);
             match self.still_good(&path, locked)? {
                 Some(good) => {
-                    self.check_pinned(&good)?;
+                    self.check_pinned(&good).map_err(|failure| self.of_store(failure))?;
                     self.reporter.note(Note::UpstreamGone { file: locked.name.clone() });
                     kept.push(good);
                 }
@@ -100,7 +100,7 @@ impl Job<'_> {
             if let What::Held(locked) = &task.what
                 && !drifted.contains(&file.name)
             {
-                self.check_pinned(locked).map_err(PullError::of(Step::Manifest, &file.name))?;
+                self.check_held(locked, file).map_err(PullError::of(Step::Manifest, &file.name))?;
             }
             tasks.push(task);
         }
@@ -114,6 +114,24 @@ impl Job<'_> {
             }
         }
         Ok(tasks)
+    }
+
+    /// Compares what is pinned with a file that is here, which is what the source has as far as that declares it.
+    fn check_held(&self, locked: &LockedFile, file: &WantedFile) -> Result<(), PullFailure> {
+        let is_of_source = locked.is_of(&file.segment).is_some();
+        let checked = self.check_pinned(locked);
+        checked.map_err(|failure| if is_of_source { failure } else { self.of_store(failure) })
+    }
+
+    /// The same failure, where the pins were compared with the store alone.
+    fn of_store(&self, failure: PullFailure) -> PullFailure {
+        match failure {
+            PullFailure::ManifestMismatch { mismatches, .. } => {
+                let from = place_here(&self.chosen.payload);
+                PullFailure::ManifestMismatch { from, mismatches }
+            }
+            other => other,
+        }
     }
 
     /// Marks and bytes of an earlier pull hold as long as the source declares the same.

@@ -66,8 +66,8 @@ pub enum PullFailure {
         "it is not a GGUF file, and the source declares no digest that would say it should be like this"
     )]
     NotGguf,
-    /// A model that is not whole by its own header, and no digest vouches for it.
-    #[error("the source declares no digest, and the model is not whole: {0}")]
+    /// A model that ends too early by its own header, or goes on behind its end, and no digest vouches for it.
+    #[error("the source declares no digest, and the model is not what its own header says: {0}")]
     NotWhole(#[source] OpenError),
     /// A name whose source is pulled under another name.
     #[error("the payload `{name}` came from {from}, which is pulled as `{payload}`")]
@@ -96,6 +96,11 @@ impl PullFailure {
             _ => false,
         }
     }
+}
+
+/// What pins are said to disagree with where they were compared with what is here, and with no source.
+pub(super) fn place_here(payload: &str) -> String {
+    format!("the payload `{payload}`")
 }
 
 fn listed(mismatches: &[ManifestMismatch]) -> String {
@@ -186,7 +191,7 @@ impl PullError {
                 "pull an older revision with `@REVISION`, or what the source has now after `frank rm`"
             }
             PullFailure::NotWhole(_) => {
-                "what came is not kept; ask whoever publishes it for the size, or look for another source"
+                "what came is not kept; ask whoever publishes it for its digest, with which (`#sha256=`) it is taken as it is"
             }
             PullFailure::NotGguf => "look at what the address gives in a browser",
             PullFailure::Reference(_) | PullFailure::NoSource { .. } => {

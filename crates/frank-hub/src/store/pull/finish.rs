@@ -2,7 +2,6 @@
 //! fetches a byte.
 
 use std::fs::{self, File};
-use std::io;
 use std::path::Path;
 use std::time::SystemTime;
 
@@ -16,10 +15,10 @@ use super::report::Done;
 use super::step::Step;
 use super::transfer::moved_since;
 use crate::fetch::FetchError;
-use crate::listing::{JoinError, may_join};
-use crate::model_file::{ModelFile, OpenError};
+use crate::listing::{JoinError, Role, may_join};
+use crate::model_file::{ModelFile, OpenError, is_safetensors};
+use crate::reference::ends_in_gguf;
 use crate::stamp::Stamp;
-use crate::store::PARTIAL_DIR;
 use crate::store::durable::{file_metadata, sync_folder};
 use crate::store::payload_lock::{LockedFile, PayloadLock, same_words};
 use crate::store::trash::{self, Way};
@@ -29,6 +28,7 @@ use crate::transfer;
 impl Job<'_> {
     /// Gives every file that waits its name; what stands there goes to the trash.
     pub(super) fn finalize(&mut self, tasks: &[Task]) -> Result<(), PullError> {
+        self.check_still_unused(tasks).map_err(PullError::at(Step::Finalize))?;
         let mut files = 0;
         for (index, task) in tasks.iter().enumerate().filter(|(_, task)| !task.is_held()) {
             let file = &self.wanted.file[index];
@@ -86,13 +86,8 @@ impl Job<'_> {
                 .map_err(FetchError::io("write the lock file in", &self.folder))?;
             self.reporter.done(Done::Lock);
         }
-        let partial = self.folder.join(PARTIAL_DIR);
-        match fs::remove_dir_all(&partial) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(FetchError::io("remove", &partial)(error))
-            }
-            _ => Ok(lock),
-        }
+        self.clear()?;
+        Ok(lock)
     }
 
     fn new_lock(&self, tasks: &[Task]) -> PayloadLock {
@@ -151,7 +146,9 @@ impl Job<'_> {
             checked.map_err(|error| refused(error.into()))?;
         }
         let is_vouched = file.segment.iter().all(|segment| segment.digest().is_some());
-        if !is_vouched && file.name.to_ascii_lowercase().ends_with(".gguf") {
+        // What counts as the model is one, whatever it is called.
+        let is_model = file.role == Role::Model && !is_safetensors(&file.name);
+        if !is_vouched && (is_model || ends_in_gguf(&file.name)) {
             check_gguf(partial).map_err(refused)?;
         }
         Ok(())

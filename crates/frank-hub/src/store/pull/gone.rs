@@ -30,8 +30,14 @@ impl Store {
         let Some(payload) = held.filter(|payload| is_good(payload, options)) else {
             return Err(PullError::at(step)(failure));
         };
-        let gone: Vec<&PayloadFile> =
-            payload.files.iter().filter(|file| is_gone(file, listing)).collect();
+        if let Some(name) = asked.name {
+            let files = self.never_whole(name, listing).map_err(PullError::at(step))?;
+            if !files.is_empty() {
+                return Err(PullError::at(step)(PullFailure::UpstreamGone { files }));
+            }
+        }
+        let locked = payload.files.iter().filter(|file| file.locked.is_some());
+        let gone: Vec<&PayloadFile> = locked.filter(|file| is_gone(file, listing)).collect();
         if gone.is_empty() {
             return Err(PullError::at(step)(failure));
         }
@@ -54,6 +60,7 @@ impl Store {
 fn is_good(payload: &Payload, options: PullOptions<'_>) -> bool {
     let pins = options.pins.filter(|_| !options.refresh);
     let agrees = pins.is_none_or(|pins| payload.disagreements(pins).is_empty());
+    let agrees = agrees && pins.is_none_or(|pins| payload.misplaced(pins).is_empty());
     payload.usable_model().is_ok() && agrees
 }
 

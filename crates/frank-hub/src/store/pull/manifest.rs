@@ -28,7 +28,7 @@ pub struct ManifestMismatch {
 impl fmt::Display for ManifestMismatch {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ManifestMismatch { file, what, pinned, source } = self;
-        write!(out, "{what} of {file}: {pinned} in frank.lock, {source} at the source")
+        write!(out, "{what} of {file}: {pinned} in frank.lock, {source} there")
     }
 }
 

@@ -9,7 +9,7 @@ use crate::fetch::FetchError;
 use crate::listing::{ChooseError, Chosen, ChosenFile, Listing, RemoteFile, Role, choose};
 use crate::reference::{HubReference, Reference};
 use crate::store::payload_lock::PayloadLock;
-use crate::store::wanted::Wanted;
+use crate::store::wanted::{Wanted, partial_path};
 use crate::store::{Store, source_of};
 
 /// What was asked for.
@@ -35,6 +35,18 @@ struct Known {
     name: String,
     role: Role,
     paths: Vec<String>,
+    here: Here,
+}
+
+/// How much of a file is here.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Here {
+    /// It had its name, once.
+    Locked,
+    /// All of it, without its name.
+    Waiting,
+    /// Some of it, or nothing.
+    Partial,
 }
 
 impl Store {
@@ -53,9 +65,25 @@ impl Store {
             let reference = asked.reference.clone();
             return Ok(Choice { reference, chosen: by_words?, astray: None });
         };
+        choose_named(asked.reference, name, &self.known(name)?, listing, by_words)
+    }
+
+    /// Files of the payload `name` that never got their names and that its source does not have: nothing where there is no
+    /// `listing`.
+    pub(super) fn never_whole(
+        &self,
+        name: &str,
+        listing: Option<&Listing>,
+    ) -> Result<Vec<String>, PullFailure> {
+        let mut known = self.known(name)?;
+        let is_there = |file: &Known| listing.is_some_and(|listing| file.at(listing).is_some());
+        known.retain(|file| file.here != Here::Locked && !is_there(file));
+        Ok(known.into_iter().map(|file| file.name).collect())
+    }
+
+    fn known(&self, name: &str) -> Result<Vec<Known>, FetchError> {
         let folder = self.models.join(name);
-        let known = known(&folder).map_err(FetchError::io("read what is in", &folder))?;
-        choose_named(asked.reference, name, &known, listing, by_words)
+        known(&folder).map_err(FetchError::io("read what is in", &folder))
     }
 }
 
@@ -74,6 +102,13 @@ fn choose_named(
     for file in known {
         let is_there = chosen.files.iter().any(|there| file.is(there));
         chosen.files.extend(file.at(listing).filter(|_| !is_there));
+    }
+    let is_lost = |file: &&Known| {
+        file.here == Here::Partial && !chosen.files.iter().any(|there| file.is(there))
+    };
+    let lost: Vec<String> = known.iter().filter(is_lost).map(|file| file.name.clone()).collect();
+    if !lost.is_empty() {
+        return Err(PullFailure::UpstreamGone { files: lost });
     }
     chosen.files.sort_by_key(|file| file.role);
     let exact = elsewhere.as_ref().and_then(|_| exact_words(reference, name, known, listing));
@@ -129,15 +164,22 @@ fn known(folder: &Path) -> io::Result<Vec<Known>> {
         name: file.name.clone(),
         role: file.role,
         paths: file.paths().map(str::to_owned).collect(),
+        here: Here::Locked,
     });
+    let mut known: Vec<Known> = locked.collect();
     let wanted = Wanted::read(folder)?;
     let wanted = wanted.iter().flat_map(|wanted| &wanted.file);
-    let wanted =
-        wanted.filter(|file| lock.as_ref().is_none_or(|lock| lock.file(&file.name).is_none()));
-    let wanted = wanted.map(|file| Known {
-        name: file.name.clone(),
-        role: file.role,
-        paths: file.segment.iter().map(|segment| segment.path.clone()).collect(),
-    });
-    Ok(locked.chain(wanted).collect())
+    for file in wanted {
+        if lock.as_ref().is_some_and(|lock| lock.file(&file.name).is_some()) {
+            continue;
+        }
+        let waits = file.is_untouched_at(&partial_path(folder, &file.name))?;
+        known.push(Known {
+            name: file.name.clone(),
+            role: file.role,
+            paths: file.segment.iter().map(|segment| segment.path.clone()).collect(),
+            here: if waits { Here::Waiting } else { Here::Partial },
+        });
+    }
+    Ok(known)
 }

@@ -138,55 +138,60 @@ impl fmt::Display for Note {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Note::Resumed { step, here } => write!(out, "resumed at {step}, {here} bytes are here"),
-            Note::StartsOver { file } => {
-                write!(
-                    out,
-                    "{file}: the source has moved on; what came of the old file is not used"
-                )
-            }
-            Note::Linked { file, payload } => {
-                write!(out, "{file}: the payload {payload} has the same bytes, linked")
-            }
-            Note::Trashed { file, id, reason } => {
-                write!(out, "{file}: {reason}; the old file is in the trash as {id}")
-            }
-            Note::Drifted { file } => {
-                write!(
-                    out,
-                    "drifted: {file}: the source has other bytes now; `--refresh` fetches them"
-                )
-            }
-            Note::UpstreamGone { file } => {
-                write!(
-                    out,
-                    "upstream_gone: {file}: the source no longer has it; the copy here is good"
-                )
-            }
-            Note::NoDigest { file } => {
-                write!(
-                    out,
-                    "no_digest: {file}: the source declares none, only the size was compared"
-                )
-            }
             Note::List { delay } => write!(out, "list: {delay}"),
             Note::SameBytes { files, digest, bytes } => {
-                let (n, kind) = (files.len(), digest.kind());
+                let (n, kind, files) = (files.len(), digest.kind(), files.join(", "));
                 write!(
                     out,
                     "same_bytes: {n} parts are the same {bytes} bytes ({kind} {digest}), which parts of a model never \
-                     are: {}",
-                    files.join(", ")
+                     are: {files}"
                 )
             }
-            Note::TooQuick { file, bytes, took, link_bytes } => {
-                write!(
-                    out,
-                    "too_quick: {file}: {bytes} bytes came in {:.3} s, and the network links of this machine bring \
-                     {link_bytes} bytes a second: something on the way may have made them up",
-                    took.as_secs_f64()
-                )
+            Note::StartsOver { file }
+            | Note::Linked { file, .. }
+            | Note::Trashed { file, .. }
+            | Note::Transfer { file, .. } => write!(out, "{file}: {}", self.told()),
+            Note::Drifted { file }
+            | Note::UpstreamGone { file }
+            | Note::NoDigest { file }
+            | Note::TooQuick { file, .. } => {
+                write!(out, "{}: {file}: {}", self.code(), self.told())
             }
-            Note::Transfer { file, notice } => write!(out, "{file}: {notice}"),
         }
     }
+}
+
+impl Note {
+    /// What is said of one file, without its name.
+    fn told(&self) -> String {
+        let text = match self {
+            Note::StartsOver { .. } => {
+                "the source has moved on; what came of the old file is not used"
+            }
+            Note::Linked { payload, .. } => {
+                return format!("the payload {payload} has the same bytes, linked");
+            }
+            Note::Trashed { id, reason, .. } => {
+                return format!("{reason}; the old file is in the trash as {id}");
+            }
+            Note::Drifted { .. } => "the source has other bytes now; `--refresh` fetches them",
+            Note::UpstreamGone { .. } => "the source no longer has it; the copy here is good",
+            Note::NoDigest { .. } => "the source declares none, only the size was compared",
+            Note::TooQuick { bytes, took, link_bytes, .. } => {
+                return too_quick(*bytes, *took, *link_bytes);
+            }
+            Note::Transfer { notice, .. } => return notice.to_string(),
+            // These are about no file alone.
+            Note::Resumed { .. } | Note::List { .. } | Note::SameBytes { .. } => "",
+        };
+        text.to_owned()
+    }
+}
+
+fn too_quick(bytes: u64, took: Duration, link_bytes: u64) -> String {
+    let took = took.as_secs_f64();
+    format!(
+        "{bytes} bytes came in {took:.3} s, and the network links of this machine bring {link_bytes} bytes a second: \
+         something on the way may have made them up"
+    )
 }

@@ -1,7 +1,7 @@
 //! Pulls of a file out of Python packages, whose registry declares neither its size nor its digest. Never runs pip itself.
 
 use super::PullOptions;
-use super::failure::{PullError, PullFailure};
+use super::failure::{PullError, PullFailure, place_here};
 use super::manifest::{differing, mismatch, mismatched};
 use super::named::Asked;
 use super::pulled::Pulled;
@@ -95,10 +95,13 @@ fn check(
             ));
         }
     }
-    if mismatches.is_empty() {
-        mismatches.extend(held.into_iter().flat_map(|held| held.disagreements(pins)));
+    if !mismatches.is_empty() {
+        return Err(mismatched(&pins.source, mismatches));
     }
-    if mismatches.is_empty() { Ok(()) } else { Err(mismatched(&pins.source, mismatches)) }
+    let Some(held) = held else { return Ok(()) };
+    let found = held.disagreements(pins);
+    // The registry was not asked: the pins differ from what is here.
+    if found.is_empty() { Ok(()) } else { Err(mismatched(&place_here(&held.name), found)) }
 }
 
 /// What an error of a fetch says about the pins, if it is they that disagree with what came.

@@ -71,7 +71,9 @@ impl Pulled {
 
     /// A payload for which nothing was to be done.
     pub(super) fn of_held(payload: &Payload, notes: Vec<Note>) -> Pulled {
-        let files = payload.files.iter().map(|file| PulledFile {
+        // What is on its way for other words is not part of it yet.
+        let files = payload.files.iter().filter(|file| file.locked.is_some());
+        let files = files.map(|file| PulledFile {
             name: file.name.clone(),
             role: file.role,
             outcome: FileOutcome::Held,

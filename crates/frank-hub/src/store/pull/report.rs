@@ -51,8 +51,10 @@ pub enum Done<'a> {
     },
     /// There is room for what is to come.
     Room {
-        /// Bytes that are to come.
+        /// Bytes that are to come, as far as the source declares sizes.
         need: u64,
+        /// Whether it declares that of every file.
+        is_all: bool,
         /// Bytes that are free.
         free: u64,
     },

@@ -78,10 +78,11 @@ impl Job<'_> {
 
     /// Refuses before the first byte what the drive has no room for. What lies there already is counted.
     pub(super) fn check_room(&self, tasks: &[Task]) -> Result<(), FetchError> {
-        let mut need = 0u64;
+        let (mut need, mut is_all) = (0u64, true);
         for (file, task) in self.wanted.file.iter().zip(tasks) {
             let comes =
                 matches!(task.what, What::Fetch | What::Link(..)) && file.verified.is_none();
+            is_all &= !comes || file.bytes().is_some();
             if let Some(bytes) = file.bytes().filter(|_| comes) {
                 let partial = fs::metadata(partial_path(&self.folder, &file.name));
                 let here = partial.map_or(0, |metadata| metadata.blocks() * STAT_BLOCK_BYTES);
@@ -89,7 +90,7 @@ impl Job<'_> {
             }
         }
         let free = check_room(&self.folder, need)?;
-        self.reporter.done(Done::Room { need, free });
+        self.reporter.done(Done::Room { need, is_all, free });
         Ok(())
     }
 

@@ -48,14 +48,7 @@ impl Feed<'_> {
         let answer = answer.inspect_err(|_| self.forget_target())?;
         let total = self.bytes();
         let verdict = judge(&head(&answer), Asked { start, end, total });
-        if verdict != Verdict::Refused {
-            let is_of_size = !matches!(verdict, Verdict::Size { .. });
-            if is_of_size && names_another(answer.linked_etag.as_deref(), self.segment.digest) {
-                return Err(TransferError::Changed { url: shown(&self.segment.url) }.into());
-            }
-            self.check_state(&answer, target.as_ref())?;
-        }
-        let shown_url = shown(&answer.url);
+        self.check_file(&answer, &verdict, target.as_ref())?;
         match verdict {
             Verdict::Part { end } => Ok(self.accept(answer, target, start, end)),
             Verdict::Whole if start == 0 && end == total => {
@@ -65,15 +58,40 @@ impl Feed<'_> {
                 let body = self.accept(answer, target, 0, total);
                 Err(Trouble::Stop(Stop::Whole(Box::new(body))))
             }
-            Verdict::Size { .. } if self.segment.bytes.is_none() => {
-                Err(Trouble::Stop(Stop::Changed(shown_url)))
-            }
-            Verdict::Size { got } => {
-                Err(TransferError::Size { url: shown_url, got, want: total }.into())
-            }
-            Verdict::WebPage => Err(HttpError::WebPage { url: shown_url }.into()),
-            Verdict::Odd { why } => Err(TransferError::Range { url: shown_url, why }.into()),
             Verdict::Refused => Err(self.refusal(answer, target).await),
+            unusable => Err(self.trouble(unusable, shown(&answer.url))),
+        }
+    }
+
+    /// Makes sure that an answer is of the file that was listed and begun, unless it is no answer at all.
+    fn check_file(
+        &self,
+        answer: &Answer,
+        verdict: &Verdict,
+        target: Option<&Target>,
+    ) -> Result<(), Trouble> {
+        if *verdict == Verdict::Refused {
+            return Ok(());
+        }
+        let is_of_size = !matches!(verdict, Verdict::Size { .. });
+        if is_of_size && names_another(answer.linked_etag.as_deref(), self.segment.digest) {
+            return Err(TransferError::Changed { url: shown(&self.segment.url) }.into());
+        }
+        self.check_state(answer, target)
+    }
+
+    /// What an answer means whose body is of no use.
+    fn trouble(&self, verdict: Verdict, url: String) -> Trouble {
+        match verdict {
+            Verdict::Size { .. } if self.segment.bytes.is_none() => {
+                Trouble::Stop(Stop::Changed(url))
+            }
+            Verdict::Size { got } => TransferError::Size { url, got, want: self.bytes() }.into(),
+            Verdict::WebPage => HttpError::WebPage { url }.into(),
+            Verdict::Odd { why } => TransferError::Range { url, why }.into(),
+            Verdict::Part { .. } | Verdict::Whole | Verdict::Refused => {
+                unreachable!("the caller has taken the body, or the refusal")
+            }
         }
     }
 

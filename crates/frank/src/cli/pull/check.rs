@@ -22,7 +22,8 @@ struct Checked {
     bytes: u64,
 }
 
-/// Refuses what no program can load: parts that are missing, misnamed, cut off or glued together.
+/// Refuses what no program can load, parts that are missing, misnamed, cut off or glued together, and what goes on behind
+/// its last tensor, which its publisher did not mean.
 pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if let Some(split) = split_of(path) {
@@ -31,6 +32,7 @@ pub(super) fn check(path: &Path, json: bool) -> anyhow::Result<()> {
         })?;
     }
     let file = ModelFile::open(path).map_err(of_check)?;
+    file.paths().iter().try_for_each(|part| ModelFile::check_part(part)).map_err(of_check)?;
     let parts: Vec<String> = file.paths().iter().map(|path| path.display().to_string()).collect();
     let checked = Checked { path: parts[0].clone(), parts, bytes: file.header.file_bytes() };
     if json {

@@ -1,9 +1,9 @@
 //! What `frank pull` prints of payloads, as JSON and as lines. Never of a token.
 
 use frank_hub::Role;
-use frank_hub::frank_lock::PinnedPayload;
 use frank_hub::store::{
-    FileOutcome, LockedFile, Note, Pulled, Step, Verdict, Verification, VerifiedFile,
+    FileOutcome, LockedFile, ManifestMismatch, Note, Pulled, Step, Verdict, Verification,
+    VerifiedFile,
 };
 use frank_plan::Size;
 use serde::Serialize;
@@ -105,33 +105,38 @@ pub(super) struct VerifiedPayload {
     files: Vec<VerifiedFile>,
     /// What could not be done beside reading.
     notes: Vec<String>,
+    /// What the reference says otherwise of a file.
+    reference_mismatch: Option<String>,
+    #[serde(skip)]
+    demanded: Option<Fault>,
     /// What `frank.lock` says otherwise of files that are as their source had them.
     manifest_mismatch: Vec<String>,
 }
 
 /// The first thing that is wrong with a payload that was read.
+#[derive(Clone)]
 pub(super) struct Fault {
     file: Option<String>,
     reason: &'static str,
     told: String,
+    hint: &'static str,
 }
 
 impl VerifiedPayload {
-    pub(super) fn new(name: String, found: Verification, pins: Option<&PinnedPayload>) -> Self {
+    /// `demanded` is what is wrong by the digest in the reference, `mismatches` what `frank.lock` says otherwise.
+    pub(super) fn new(
+        name: String,
+        found: Verification,
+        demanded: Option<Fault>,
+        mismatches: &[ManifestMismatch],
+    ) -> Self {
         let Verification { files, notes } = found;
-        let mismatch = |file: &VerifiedFile| {
-            let pin = pins?.file(&file.name)?;
-            if let Some(bytes) = pin.bytes.filter(|&bytes| bytes != file.bytes) {
-                return Some(format!(
-                    "{}: {bytes} bytes in frank.lock, {} here",
-                    file.name, file.bytes
-                ));
-            }
-            let sha256 = pin.sha256.filter(|&sha256| sha256 != file.sha256)?;
-            Some(format!("{}: sha256 {sha256} in frank.lock, {} here", file.name, file.sha256))
+        let told = |one: &ManifestMismatch| {
+            format!("{}: {} {} in frank.lock, {} here", one.file, one.what, one.pinned, one.source)
         };
-        let manifest_mismatch = files.iter().filter_map(mismatch).collect();
-        Self { name, files, notes, manifest_mismatch }
+        let reference_mismatch = demanded.as_ref().map(|fault| fault.told.clone());
+        let manifest_mismatch = mismatches.iter().map(told).collect();
+        Self { name, files, notes, reference_mismatch, demanded, manifest_mismatch }
     }
 
     /// One line for each file.
@@ -147,24 +152,29 @@ impl VerifiedPayload {
             file: Some(file.name.clone()),
             reason: file.verdict.reason(),
             told: format!("{}: {} {}", self.name, file.name, told(file)),
+            hint: "`frank pull` with the same name brings what is damaged or missing",
         });
-        wrong.or_else(|| {
+        wrong.or_else(|| self.demanded.clone()).or_else(|| {
             let mismatch = self.manifest_mismatch.first()?;
             let told = format!("manifest_mismatch: {mismatch}; the file is good");
-            Some(Fault { file: None, reason: "manifest_mismatch", told })
+            let hint = "correct frank.lock, or let `--refresh` write it anew";
+            Some(Fault { file: None, reason: "manifest_mismatch", told, hint })
         })
     }
 }
 
 impl Fault {
+    /// A file of the payload `name` that was read and is not what the reference names.
+    pub(super) fn of_reference(name: &str, file: String, told: &str) -> Self {
+        let told = format!("{name}: {file} {told}");
+        let hint = "what is here is what was pulled; `frank pull` with this digest looks for the other bytes";
+        Self { file: Some(file), reason: "sha256", told, hint }
+    }
+
     /// The failure that it is.
     pub(super) fn ended(self) -> Ended {
-        let hint = match self.reason {
-            "manifest_mismatch" => "correct frank.lock, or let `--refresh` write it anew",
-            _ => "`frank pull` with the same name brings what is damaged or missing",
-        };
         let failure = Failure::new(Code::Verification, format!("verify failed: {}", self.told));
-        let mut ended = Ended::told(Step::Verify.to_string(), self.reason, failure.hint(hint));
+        let mut ended = Ended::told(Step::Verify.to_string(), self.reason, failure.hint(self.hint));
         ended.facts.file = self.file;
         ended
     }
