@@ -1,6 +1,7 @@
-//! Every property test of the workspace with far more cases than in CI, one crate after the other; or one target of
-//! `fuzz/` under libFuzzer. Never on nightly.
+//! Every property test of the workspace with far more cases than in CI, one crate after the other, and generated requests
+//! to a server; or one target of `fuzz/` under libFuzzer. Never on nightly.
 
+mod http;
 mod libfuzzer;
 mod property_tests;
 
@@ -25,21 +26,33 @@ pub(crate) struct Fuzz {
     #[arg(long, value_name = "NAME", conflicts_with = "cases")]
     target: Option<String>,
 
-    /// Minutes that the target runs
-    #[arg(long, value_name = "N", default_value_t = 10, requires = "target")]
+    /// Only the requests that schemathesis generates from the OpenAPI document
+    #[arg(long, conflicts_with_all = ["cases", "target"])]
+    http: bool,
+
+    /// Seed of these requests [default: the time]
+    #[arg(long, value_name = "N", conflicts_with = "target")]
+    seed: Option<u64>,
+
+    /// Minutes that the target, or the requests, run
+    #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u32,
 }
 
 impl Fuzz {
-    /// Runs the target, or all property tests, also after one failed, and prints how long each crate took.
+    /// Runs the target, or all property tests and then the requests, also after one failed, and prints how long each
+    /// crate took.
     ///
     /// A case that fails is made as small as it gets and printed; where the test keeps such cases, it is a line of
     /// `proptest-regressions/`, which belongs into the change that repairs it.
     /// # Errors
-    /// Names the crates whose tests failed, or what cannot be run and why.
+    /// Names what failed, or says what cannot be run and why.
     pub(crate) fn run(&self, root: &Path) -> Result<()> {
         if let Some(target) = &self.target {
             return libfuzzer::run(root, target, self.minutes);
+        }
+        if self.http {
+            return http::run(root, self.minutes, self.seed);
         }
         install::all()?;
         let mut results = Vec::new();
@@ -51,10 +64,16 @@ impl Fuzz {
             }
             results.push((tests, outcome.ok()));
         }
+        println!("\n== generated requests ==");
+        let asked = http::run(root, self.minutes, self.seed);
+        if let Err(error) = &asked {
+            eprintln!("error: {error:#}");
+        }
         println!("\n== {} cases of each ==", self.cases);
         results.iter().for_each(|(tests, time)| println!("{}", line(tests, *time)));
         let failed = results.iter().filter(|(_, time)| time.is_none());
-        let failed: Vec<&str> = failed.map(|(tests, _)| tests.package.as_str()).collect();
+        let mut failed: Vec<&str> = failed.map(|(tests, _)| tests.package.as_str()).collect();
+        failed.extend(asked.err().map(|_| "the generated requests"));
         if failed.is_empty() { Ok(()) } else { bail!("failed: {}", failed.join(", ")) }
     }
 

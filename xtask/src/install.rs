@@ -1,10 +1,14 @@
 //! Installing what the tests need, outside the checkout. Does nothing where everything is there.
 
+mod kubernetes;
 mod llama_cpp_data;
 pub(crate) mod llama_cpp_native;
 mod models;
+mod node;
 mod python;
+mod schemathesis;
 mod source_package;
+mod unit_checkers;
 
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +26,11 @@ use crate::cargo::succeeds;
 /// Something is missing and cannot be installed; the error says what a person can do.
 pub(crate) fn all() -> Result<()> {
     python::install()?;
+    node::install()?;
     llama_cpp_data::install()?;
+    unit_checkers::install()?;
+    kubernetes::install()?;
+    schemathesis::install()?;
     REAL_MODELS.iter().try_for_each(models::install)
 }
 

@@ -14,6 +14,7 @@ mod machine;
 mod memory_group;
 mod peer;
 mod same_tokens;
+mod schemas;
 mod server_process;
 mod soak;
 mod statistics;
@@ -45,7 +46,7 @@ enum Task {
     Ci,
     /// Checks the rules that neither the compiler nor clippy knows.
     Tidy,
-    /// Runs every property test with far more cases than CI does.
+    /// Runs every property test with far more cases than CI does, and asks a server what its OpenAPI document has.
     Fuzz(fuzz::Fuzz),
     /// Serves a model to many clients, well and badly behaved, for a long time.
     Soak(soak::Soak),
@@ -53,6 +54,8 @@ enum Task {
     Peer(peer::Peer),
     /// Compares the answers of servers that hold a mixture of experts in different ways.
     SameTokens(same_tokens::SameTokens),
+    /// Tries a corpus of JSON schemas: how many are accepted, and whether the answers validate.
+    Schemas(schemas::Schemas),
 }
 
 fn main() -> ExitCode {
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Task::Soak(soak) => soak.run(root),
         Task::Peer(peer) => peer.run(root),
         Task::SameTokens(same_tokens) => same_tokens.run(root),
+        Task::Schemas(schemas) => schemas.run(root),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

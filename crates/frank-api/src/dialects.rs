@@ -1,11 +1,14 @@
 //! The table of dialects: where each listens, how it reads a request and how it writes an answer.
 
 mod completions;
+mod messages;
 mod openai;
 mod openai_chat;
+mod responses;
 
 use serde_json::Value;
 
+pub use self::responses::deleted_body;
 use crate::error::ApiError;
 use crate::reply::{Answer, ReplyHead, ReplyStream};
 use crate::request::ApiRequest;
@@ -27,10 +30,28 @@ pub struct Dialect {
     pub whole: fn(&ReplyHead, &Answer) -> Value,
     /// The envelope of an error.
     pub error: fn(&ApiError) -> Value,
+    /// What ids of its tool calls start with.
+    pub call_id_prefix: &'static str,
+    /// Where clients ask how many tokens a request would have.
+    pub count: Option<CountRoute>,
+    /// Whether answers can be stored, read again and deleted at `path/{id}`.
+    pub stores: bool,
+}
+
+/// Where clients ask how many tokens a request would have.
+#[derive(Clone, Copy, Debug)]
+pub struct CountRoute {
+    /// Where they post to.
+    pub path: &'static str,
+    /// Reads the body, which is that of a request for an answer or less.
+    pub parse: fn(&[u8]) -> Result<ApiRequest, ApiError>,
+    /// The reply, from the tokens of the prompt.
+    pub body: fn(u64) -> Value,
 }
 
 /// Every dialect.
-pub static DIALECTS: &[Dialect] = &[openai_chat::DIALECT, completions::DIALECT];
+pub static DIALECTS: &[Dialect] =
+    &[openai_chat::DIALECT, completions::DIALECT, messages::DIALECT, responses::DIALECT];
 
 /// The envelope of an error on a path that no dialect owns.
 #[must_use]

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     PayloadTooLarge,
     /// The body is not declared as JSON.
     UnsupportedMediaType,
+    /// This key has as many requests running as it may.
+    RateLimited,
     /// The server's own failure.
     Internal,
     /// Not now: loading, full, or ending.
@@ -40,6 +42,7 @@ impl ErrorKind {
             Self::RequestTimeout => 408,
             Self::PayloadTooLarge => 413,
             Self::UnsupportedMediaType => 415,
+            Self::RateLimited => 429,
             Self::Internal => 500,
             Self::Unavailable => 503,
         }

@@ -2,18 +2,50 @@
 
 use crate::error::ApiError;
 
-/// One step of an answer: for each choice any number of `Delta`, then one `Finished`, mixed with those of the others.
-/// The last `Finished` has the totals. A `Failed` ends all.
+/// One step of an answer: `Started`, then for each choice what it is made of and one `Finished`, mixed with those of the
+/// others. The last `Finished` has the totals. A `Failed` ends all, and may come at any time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// The prompt is being read; nothing was generated yet.
+    Started(Usage),
+    /// More of what the model thinks. Comes before text and calls of its choice, mostly.
+    Reasoning {
+        /// Which choice, from 0.
+        choice: u32,
+        /// Whole characters, at least one.
+        text: String,
+    },
     /// More of a choice.
     Delta(Delta),
+    /// A choice calls a tool. Fragments of its arguments follow.
+    ToolCall {
+        /// Which choice, from 0.
+        choice: u32,
+        /// Which of the choice's calls, from 0 and rising.
+        index: u32,
+        /// Names the call.
+        id: String,
+        /// Name of the tool.
+        name: String,
+    },
+    /// More of the arguments of a call. Joined they are exactly the arguments, a JSON object unless the answer is cut off
+    /// in it.
+    ToolArguments {
+        /// Which choice, from 0.
+        choice: u32,
+        /// Which of the choice's calls: the last that began.
+        index: u32,
+        /// Whole characters, at least one.
+        fragment: String,
+    },
     /// A choice is whole.
     Finished {
         /// Which, from 0.
         choice: u32,
         /// Why it ended.
         reason: FinishReason,
+        /// The stop text that ended it, where one did.
+        stop_text: Option<String>,
         /// What all choices took together, once all are whole.
         totals: Option<Totals>,
     },
@@ -26,9 +58,13 @@ impl Event {
     #[must_use]
     pub fn is_last(&self) -> bool {
         match self {
-            Self::Delta(_) => false,
             Self::Finished { totals, .. } => totals.is_some(),
             Self::Failed(_) => true,
+            Self::Started(_)
+            | Self::Reasoning { .. }
+            | Self::Delta(_)
+            | Self::ToolCall { .. }
+            | Self::ToolArguments { .. } => false,
         }
     }
 }
@@ -71,6 +107,8 @@ pub enum FinishReason {
     Stop,
     /// The token limit or the end of the context was reached.
     Length,
+    /// The model called tools and waits for their results.
+    ToolCalls,
 }
 
 /// What an answer took, all choices together.
@@ -91,6 +129,8 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Tokens generated, of all choices.
     pub completion_tokens: u64,
+    /// Of these, tokens of what the model thought.
+    pub reasoning_tokens: u64,
 }
 
 /// Time that a request took, without what it waited for a place.

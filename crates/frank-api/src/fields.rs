@@ -105,7 +105,7 @@ impl Fields {
         name: &str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<i64>, ApiError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
+        let Some(value) = self.take(name).map(whole) else { return Ok(None) };
         if !(value.is_i64() || value.is_u64()) {
             return Err(wrong_type(self.path(name), "an integer", &value));
         }
@@ -117,7 +117,7 @@ impl Fields {
 
     /// An amount that is clamped later: any integer from 1.
     pub(crate) fn amount(&mut self, name: &str) -> Result<Option<u64>, ApiError> {
-        let Some(value) = self.take(name) else { return Ok(None) };
+        let Some(value) = self.take(name).map(whole) else { return Ok(None) };
         match (value.as_u64(), value.is_i64()) {
             (Some(amount @ 1..), _) => Ok(Some(amount)),
             (Some(0), _) | (None, true) => {
@@ -182,10 +182,26 @@ pub(crate) fn wrong_type(path: String, expected: &str, found: &Value) -> ApiErro
     ApiError::invalid(path, message).with_code("invalid_type")
 }
 
+/// A number that is an integer for JSON Schema, and for clients whose language has one kind of number, as one: `5.0` is 5.
+/// One that is too large stays so.
+fn whole(value: Value) -> Value {
+    match value.as_f64().filter(|number| value.is_f64() && number.fract() == 0.0) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturating is meant"
+        )]
+        Some(number @ 0.0..) => Value::from(number as u64),
+        #[expect(clippy::cast_possible_truncation, reason = "it is within the range")]
+        Some(number @ -9_223_372_036_854_775_808.0..) => Value::from(number as i64),
+        _ => value,
+    }
+}
+
 /// The token ids of a list at `path`.
 pub(crate) fn token_ids(items: &[Value], path: &str) -> Result<Vec<u32>, ApiError> {
     let id = |(i, item): (usize, &Value)| {
-        item.as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
+        whole(item.clone()).as_u64().and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
             let path = format!("{path}[{i}]");
             ApiError::invalid(&path, format!("{path} must be a token id, not {item}"))
         })

@@ -1,6 +1,6 @@
 //! Bodies become JSON values within bounds: a small body can name far more values than its bytes take.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::error::{ApiError, ErrorKind};
 
@@ -24,6 +24,37 @@ pub(crate) fn parse(body: &[u8]) -> Result<Value, ApiError> {
         ApiError::new(ErrorKind::InvalidRequest, format!("the body is not JSON: {error}"))
             .with_code("invalid_json")
     })
+}
+
+/// How many values the arguments in a body may hold, which are JSON within strings.
+pub(crate) struct Budget {
+    left: Counts,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self { left: Counts { values: VALUES_MAX, containers: CONTAINERS_MAX } }
+    }
+}
+
+impl Budget {
+    /// The JSON in the string at `path`. One that holds nothing is an empty object, one that is no JSON stays a string.
+    pub(crate) fn arguments(&mut self, text: String, path: &str) -> Result<Value, ApiError> {
+        if text.trim().is_empty() {
+            return Ok(Value::Object(Map::new()));
+        }
+        let counts = count(text.as_bytes());
+        let (Some(values), Some(containers)) = (
+            self.left.values.checked_sub(counts.values),
+            self.left.containers.checked_sub(counts.containers),
+        ) else {
+            let message =
+                format!("{path}: all arguments together hold more JSON values than are taken");
+            return Err(ApiError::invalid(path, message));
+        };
+        self.left = Counts { values, containers };
+        Ok(serde_json::from_str(&text).unwrap_or(Value::String(text)))
+    }
 }
 
 struct Counts {
@@ -75,5 +106,17 @@ mod tests {
     fn nesting_is_bounded() {
         let body = "[".repeat(20_000);
         assert!(parse(body.as_bytes()).unwrap_err().message.contains("recursion limit"));
+    }
+
+    #[test]
+    fn arguments_are_json_within_strings_and_share_one_bound() {
+        let mut budget = Budget::default();
+        let mut read = |text: &str| budget.arguments(text.to_owned(), "at");
+        assert_eq!(read(r#"{"a": 1}"#).unwrap(), serde_json::json!({"a": 1}));
+        assert_eq!(read(" ").unwrap(), serde_json::json!({}));
+        assert_eq!(read(r#"{"a": "#).unwrap(), Value::from(r#"{"a": "#));
+        let half = format!("[{}0]", "0,".repeat(VALUES_MAX / 2));
+        assert!(read(&half).is_ok());
+        assert_eq!(read(&half).unwrap_err().param.as_deref(), Some("at"));
     }
 }

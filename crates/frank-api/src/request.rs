@@ -1,12 +1,13 @@
 //! What a client asks for, in no vendor's words.
 
-use frank_chat::Conversation;
+use frank_chat::{Conversation, Message};
 use serde_json::Value;
 
 use crate::sampling::SamplingOverrides;
 
 /// A parsed request of any dialect.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "there is one of a request, and most are chats")]
 pub enum ApiRequest {
     /// Answer a conversation.
     Chat(ChatRequest),
@@ -23,15 +24,82 @@ impl ApiRequest {
             Self::Completion(request) => &request.options,
         }
     }
+
+    /// The same, when nothing else of the request is needed any more.
+    #[must_use]
+    pub fn into_options(self) -> AnswerOptions {
+        match self {
+            Self::Chat(request) => request.options,
+            Self::Completion(request) => request.options,
+        }
+    }
 }
 
 /// A conversation to answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChatRequest {
-    /// At least one message.
+    /// At least one message, unless it goes on after `previous`. Its tools are those that the answer may call.
     pub conversation: Conversation,
+    /// How many of its first messages hold for this answer alone, so that a conversation which goes on after it does not
+    /// have them.
+    pub n_instructions: usize,
+    /// Whether the answer calls tools.
+    pub tool_choice: ToolChoice,
+    /// Whether it may call several.
+    pub parallel_tool_calls: bool,
+    /// Tokens of thought at most, after which the answer follows.
+    pub thinking_budget: Option<u64>,
+    /// The stored answer after which the conversation goes on.
+    pub previous: Option<String>,
+    /// Whether the answer is to be stored, so that a conversation can go on after it.
+    pub store: bool,
     /// How to answer.
     pub options: AnswerOptions,
+}
+
+impl ChatRequest {
+    /// A request for an answer to `conversation`, with tools as the model likes.
+    #[must_use]
+    pub fn new(conversation: Conversation, options: AnswerOptions) -> Self {
+        Self {
+            conversation,
+            n_instructions: 0,
+            tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: true,
+            thinking_budget: None,
+            previous: None,
+            store: false,
+            options,
+        }
+    }
+
+    /// What was said, without what holds for this answer alone.
+    #[must_use]
+    pub fn said(&self) -> &[Message] {
+        &self.conversation.messages[self.n_instructions.min(self.conversation.messages.len())..]
+    }
+
+    /// The request with `earlier` messages before what it says, behind what holds for this answer alone.
+    #[must_use]
+    pub fn after(mut self, earlier: Vec<Message>) -> Self {
+        let place = self.n_instructions.min(self.conversation.messages.len());
+        self.conversation.messages.splice(place..place, earlier);
+        self
+    }
+}
+
+/// Whether an answer calls tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// As the model likes.
+    #[default]
+    Auto,
+    /// It calls none.
+    None,
+    /// It calls at least one.
+    Required,
+    /// It calls the tool of this name, which is one of the conversation's.
+    Named(String),
 }
 
 /// A text to continue.
@@ -77,6 +145,10 @@ pub struct AnswerOptions {
     pub use_cache: Option<bool>,
     /// How the client wants it delivered.
     pub delivery: Delivery,
+    /// What was left out of the request though the client sent it, one sentence each; told in a header.
+    pub warnings: Vec<String>,
+    /// What the dialect repeats in its reply. Nobody else reads it.
+    pub echo: Value,
 }
 
 /// What an answer must look like, and which parameter said so.

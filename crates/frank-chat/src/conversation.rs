@@ -1,6 +1,6 @@
 //! What was said so far, in the words that every chat protocol shares.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// Who wrote a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub struct Tool {
     pub description: Option<String>,
     /// JSON schema of its arguments.
     pub parameters: Option<Value>,
+    /// Whether the arguments must keep to the schema whatever it costs. Templates do not see it.
+    pub strict: bool,
 }
 
 /// The messages that a model shall answer.
@@ -90,6 +92,12 @@ pub struct Conversation {
     pub tools: Vec<Tool>,
     /// Seconds since 1970 (UTC) for templates that write the date; without it they find no clock.
     pub now: Option<u64>,
+    /// Whether the model shall think before it answers, for templates that can switch it.
+    pub thinking: Option<bool>,
+    /// How much it shall think, in the words of templates that read it: `low`, `medium`, `high`.
+    pub effort: Option<String>,
+    /// Further variables for the template. None takes the place of one that every template has.
+    pub variables: Map<String, Value>,
 }
 
 impl Conversation {
@@ -113,6 +121,11 @@ impl Conversation {
             if let Some(parameters) = &tool.parameters {
                 add_texts(parameters, &mut texts);
             }
+        }
+        texts.extend(self.effort.as_deref());
+        for (name, value) in &self.variables {
+            texts.push(name);
+            add_texts(value, &mut texts);
         }
         texts.into_iter()
     }

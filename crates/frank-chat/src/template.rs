@@ -10,18 +10,22 @@ mod methods;
 mod sandbox;
 mod source;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use minijinja::value::Value;
 use minijinja::{Environment, context};
 
 use crate::conversation::Conversation;
+use crate::formats::{ChatFormat, format_of, knows_tools};
 use crate::guard::{ControlTexts, free_guard};
+use crate::history;
 use crate::prompt::Prompt;
 
 use context::Guarding;
 pub use error::TemplateError;
 use sandbox::{CappedWriter, Sandbox};
+pub(crate) use source::reads_variable;
 use source::without_generation_tags;
 
 /// Fuel of a render before anything was said. One fuel pays an instruction or 64 bytes handled.
@@ -63,6 +67,13 @@ pub struct ChatTemplate {
     bos: Arc<str>,
     eos: Arc<str>,
     sandbox: Sandbox,
+    format: &'static ChatFormat,
+}
+
+/// Whether a template (its source) lets thinking be switched on and off.
+#[must_use]
+pub fn switches_thinking(source: &str) -> bool {
+    ["enable_thinking", "thinking"].iter().any(|name| reads_variable(source, name))
 }
 
 impl ChatTemplate {
@@ -93,6 +104,7 @@ impl ChatTemplate {
         })??;
         Ok(Self {
             environment: Arc::new(environment),
+            format: format_of(&source),
             source,
             bos: bos.into(),
             eos: eos.into(),
@@ -106,6 +118,26 @@ impl ChatTemplate {
         &self.source
     }
 
+    /// How the model writes its answers.
+    #[must_use]
+    pub fn format(&self) -> &'static ChatFormat {
+        self.format
+    }
+
+    /// Whether the template explains tools in a form that [`Self::format`] reads. For one that does not,
+    /// [`with_tools_as_text`](crate::with_tools_as_text) explains them.
+    #[must_use]
+    pub fn knows_tools(&self) -> bool {
+        knows_tools(&self.source)
+    }
+
+    /// `conversation` in the form that this template takes, where it is known to refuse another that means the same. What
+    /// is rendered is this.
+    #[must_use]
+    pub fn accepted<'a>(&self, conversation: &'a Conversation) -> Cow<'a, Conversation> {
+        history::accepted(&self.source, conversation)
+    }
+
     /// Renders `conversation` up to where the model's answer starts. No text of a message can be read as one of
     /// `control_texts`, the control tokens of the model's vocabulary: see [`Prompt`].
     ///
@@ -117,6 +149,7 @@ impl ChatTemplate {
         conversation: &Conversation,
         control_texts: &[&str],
     ) -> Result<Prompt, TemplateError> {
+        let conversation = &*self.accepted(conversation);
         let fixed = [&*self.source, &*self.bos, &*self.eos];
         let all_texts = conversation.texts().chain(fixed).chain(control_texts.iter().copied());
         let guard = free_guard(all_texts).ok_or(TemplateError::NoGuard)?;

@@ -3,6 +3,7 @@
 use std::panic::AssertUnwindSafe;
 use std::thread;
 
+use frank_chat::Pattern;
 use llguidance::api::{GrammarInit, TopLevelGrammar};
 use llguidance::toktrie::InferenceCapabilities;
 use llguidance::{Logger, panic_utils};
@@ -12,7 +13,7 @@ use crate::error::GrammarError;
 use crate::limits::Limits;
 use crate::matcher::{Matcher, one_line};
 use crate::vocabulary::Vocabulary;
-use crate::{gbnf, schema};
+use crate::{gbnf, pattern, schema};
 
 /// Stack of the thread that compiles. Its depth is bounded by the number of parts, of which 5,000 in a chain of
 /// references were measured to take 30 MiB. Only what is touched becomes memory.
@@ -29,6 +30,7 @@ enum Source {
     Schema(Value),
     Gbnf(String),
     Regex(String),
+    Pattern(Pattern),
 }
 
 impl Grammar {
@@ -57,6 +59,16 @@ impl Grammar {
         Self { source: Source::Regex(expression.to_owned()) }
     }
 
+    /// Texts of a pattern. A literal that is a control token of the vocabulary is that token and never its spelling; no
+    /// other part of the pattern allows a control token.
+    ///
+    /// Texts that may be free are read for as long as they may go on: of two ways to read an answer, the one with the
+    /// longer text counts.
+    #[must_use]
+    pub fn pattern(pattern: &Pattern) -> Self {
+        Self { source: Source::Pattern(pattern.clone()) }
+    }
+
     /// Makes a matcher for answers of a model with this vocabulary. It takes up to some 100 milliseconds; the first mask
     /// is made too, so that a grammar that cannot begin is refused here.
     ///
@@ -82,7 +94,7 @@ impl Grammar {
         vocabulary: &Vocabulary,
         limits: &Limits,
     ) -> Result<Matcher, GrammarError> {
-        let grammar = self.translated(limits)?;
+        let grammar = self.translated(vocabulary, limits)?;
         let parser = panic_utils::catch_unwind(AssertUnwindSafe(|| {
             vocabulary.factory.create_parser_from_init_ext(
                 GrammarInit::Serialized(grammar),
@@ -91,7 +103,7 @@ impl Grammar {
                 limits.parser(),
             )
         }));
-        let parser = parser.map_err(|error| GrammarError::Unusable(one_line(&error)))?;
+        let parser = parser.map_err(|error| GrammarError::Unusable(explained(&error)))?;
         let mut inner = llguidance::Matcher::new(Ok(parser));
         if let Some(warning) = inner.grammar_warnings().first() {
             return Err(GrammarError::Unusable(one_line(warning)));
@@ -103,20 +115,65 @@ impl Grammar {
     }
 
     /// The grammar in llguidance's own terms.
-    fn translated(&self, limits: &Limits) -> Result<TopLevelGrammar, GrammarError> {
+    fn translated(
+        &self,
+        vocabulary: &Vocabulary,
+        limits: &Limits,
+    ) -> Result<TopLevelGrammar, GrammarError> {
         let got = match &self.source {
             Source::Schema(schema) => schema.to_string().len(),
             Source::Gbnf(text) | Source::Regex(text) => text.len(),
+            Source::Pattern(pattern) => pattern::source_bytes(pattern),
         };
         if got > limits.source_bytes {
             return Err(GrammarError::TooLarge { what: "bytes", got, max: limits.source_bytes });
         }
         Ok(match &self.source {
-            Source::Schema(schema) => {
-                TopLevelGrammar::from_json_schema(schema::checked(schema, limits)?)
-            }
+            Source::Schema(schema) => TopLevelGrammar::from_json_schema(schema::checked(
+                schema,
+                limits,
+                schema::WHITE_SPACE,
+            )?),
             Source::Gbnf(text) => TopLevelGrammar::from_lark(gbnf::to_lark(text, limits)?),
             Source::Regex(expression) => TopLevelGrammar::from_regex(expression),
+            Source::Pattern(pattern) => {
+                TopLevelGrammar::from_lark(pattern::to_lark(pattern, vocabulary, limits)?)
+            }
         })
     }
+}
+
+/// Reasons of the compiler that say nothing to whoever wrote the grammar, with what they mean.
+const MEANINGS: &[(&str, &str)] = &[
+    (
+        "oneOf constraints are not supported",
+        "the alternatives of a oneOf cannot be told apart by their types, constants or required properties; anyOf would do",
+    ),
+    (
+        "min/maxProperties only supported",
+        "minProperties or maxProperties stand beside properties that are not required",
+    ),
+    (
+        "initial lexer configuration (grammar) too big",
+        "it takes too much work to compile; fewer or simpler patterns, lengths and enumerations would do",
+    ),
+    ("too many states", "it takes too much work to compile; simpler patterns and lengths would do"),
+    (
+        "grammar size (number of symbols) too big",
+        "it is too large when references and bounds of lists are written out; a smaller one would do",
+    ),
+    (
+        "schema too large",
+        "it is too large when references and alternatives are written out; a smaller one would do",
+    ),
+    (
+        "circular references with sibling keys",
+        "a reference that leads to itself stands beside other keywords; alone it would do",
+    ),
+];
+
+fn explained(error: &dyn std::fmt::Display) -> String {
+    let reason = one_line(error);
+    let meaning = MEANINGS.iter().find(|(known, _)| reason.contains(known));
+    meaning.map_or(reason.clone(), |(_, meaning)| (*meaning).to_owned())
 }

@@ -1,5 +1,5 @@
-//! Masks of the tokens that may come next, from GBNF, JSON schemas and regular expressions, within bounds on size, depth
-//! and work.
+//! Masks of the tokens that may come next, from GBNF, JSON schemas, regular expressions and the patterns of chat
+//! formats, within bounds on size, depth and work.
 //!
 //! A grammar is input from a stranger. What it says is kept exactly or refused with the place that cannot be: nothing of
 //! it is passed over. Compiling one and each step of following it take a bounded amount of work.
@@ -9,6 +9,8 @@ mod gbnf;
 mod grammar;
 mod limits;
 mod matcher;
+mod pattern;
+mod rules;
 mod schema;
 mod vocabulary;
 

@@ -1,5 +1,6 @@
 //! The tokens of a model as a trie of their bytes, made once and shared by all grammars.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +21,9 @@ const VOCABULARY_BYTES_MAX: usize = (1 << 22) - 2;
 pub struct Vocabulary {
     pub(crate) factory: ParserFactory,
     n_vocab: usize,
+    /// Control tokens by their texts.
+    controls: BTreeMap<String, u32>,
+    control_bytes_max: usize,
 }
 
 impl fmt::Debug for Vocabulary {
@@ -29,8 +33,8 @@ impl fmt::Debug for Vocabulary {
 }
 
 impl Vocabulary {
-    /// The vocabulary of a tokenizer. Control tokens are no text and never allowed, except for the tokens that end an
-    /// answer where it may end.
+    /// The vocabulary of a tokenizer. Control tokens are no text and never allowed, except where a pattern names one, and
+    /// for the tokens that end an answer where it may end.
     ///
     /// Cost: up to 190 bytes for each token while it is made (48 MiB for 262,144), and half a second for so many.
     /// # Errors
@@ -38,7 +42,15 @@ impl Vocabulary {
     pub fn new(tokenizer: &Tokenizer) -> Result<Arc<Vocabulary>, GrammarError> {
         let n_vocab = tokenizer.n_vocab();
         let words = (0u32..).take(n_vocab).map(|id| text_of(tokenizer, id));
-        Self::from_words(&words.collect::<Vec<_>>(), tokenizer.end_tokens())
+        let mut controls = BTreeMap::new();
+        for id in (0u32..).take(n_vocab) {
+            let text = tokenizer.token_text(id);
+            if !text.is_empty() && (tokenizer.is_control(id) || tokenizer.is_end(id)) {
+                controls.entry(text.to_owned()).or_insert(id);
+            }
+        }
+        let ends = tokenizer.end_tokens();
+        Self::with_controls(&words.collect::<Vec<_>>(), ends, controls)
     }
 
     /// The vocabulary of `words`, by token id: the bytes of each token, none for one that is no text. `end_tokens` may
@@ -49,6 +61,18 @@ impl Vocabulary {
     pub fn from_words(
         words: &[Vec<u8>],
         end_tokens: &[u32],
+    ) -> Result<Arc<Vocabulary>, GrammarError> {
+        Self::with_controls(words, end_tokens, BTreeMap::new())
+    }
+
+    /// The same with control tokens by their texts. Their words are empty.
+    ///
+    /// # Errors
+    /// As [`Vocabulary::new`].
+    pub fn with_controls(
+        words: &[Vec<u8>],
+        end_tokens: &[u32],
+        controls: BTreeMap<String, u32>,
     ) -> Result<Arc<Vocabulary>, GrammarError> {
         let got = words.iter().map(Vec::len).sum();
         if got > VOCABULARY_BYTES_MAX {
@@ -64,13 +88,24 @@ impl Vocabulary {
         // Slices of the vocabulary would spare a millisecond at the start of a text and take three times the memory.
         let factory = ParserFactory::new(&environment, InferenceCapabilities::default(), &[])
             .expect("no slice is not a wrong one");
-        Ok(Arc::new(Vocabulary { factory, n_vocab }))
+        let control_bytes_max = controls.keys().map(String::len).max().unwrap_or(0);
+        Ok(Arc::new(Vocabulary { factory, n_vocab, controls, control_bytes_max }))
     }
 
     /// Tokens in the vocabulary.
     #[must_use]
     pub fn n_vocab(&self) -> usize {
         self.n_vocab
+    }
+
+    /// Bytes of the longest text of a control token.
+    pub(crate) fn control_bytes_max(&self) -> usize {
+        self.control_bytes_max
+    }
+
+    /// The control token of this text.
+    pub(crate) fn control_token(&self, text: &str) -> Option<u32> {
+        self.controls.get(text).copied()
     }
 }
 

@@ -35,6 +35,32 @@ pub struct FrankLock {
     /// The payloads.
     #[serde(default)]
     pub payload: Vec<PinnedPayload>,
+    /// Images of containers, as a `[[image]]` each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub image: Vec<PinnedImage>,
+    /// Runtimes, as a `[[runtime]]` each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runtime: Vec<PinnedRuntime>,
+}
+
+/// The bytes that an image is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedImage {
+    /// Its name, with its tag where it has one, as it stands in `frank.toml`.
+    pub name: String,
+    /// Its digest, as `sha256:…`.
+    pub digest: String,
+}
+
+/// The version of a runtime.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PinnedRuntime {
+    /// Its name, as it stands in `frank.toml`.
+    pub name: String,
+    /// What it says of its version.
+    pub version: String,
 }
 
 /// A payload as it should be. Whatever is left out is not checked.
@@ -184,6 +210,12 @@ impl FrankLock {
 
     /// What it pins two times, of which one would be passed over.
     fn twice(&self) -> Option<String> {
+        let images: Vec<&str> = self.image.iter().map(|pinned| pinned.name.as_str()).collect();
+        let runtimes: Vec<&str> = self.runtime.iter().map(|it| it.name.as_str()).collect();
+        self.payload_twice().or_else(|| again(&images)).or_else(|| again(&runtimes))
+    }
+
+    fn payload_twice(&self) -> Option<String> {
         let mut payloads = self.payload.iter().enumerate();
         payloads.find_map(|(index, pinned)| {
             if self.payload[..index].iter().any(|earlier| earlier.is_from(&pinned.source)) {
@@ -218,12 +250,15 @@ impl FrankLock {
             let before = lock.payload.len();
             let index = lock.set(pinned.clone(), replaces);
             let fresh = toml::to_string(&lock).map_err(io::Error::other)?;
+            // Other pins stand there already.
+            let only = FrankLock { payload: lock.payload.clone(), ..FrankLock::default() };
+            let only = toml::to_string(&only).map_err(io::Error::other)?;
             let says_all =
                 |text: &String| toml::from_str(text).is_ok_and(|it: FrankLock| it == lock);
             let place = Some(index).filter(|&index| index < before);
             let kept = old.and_then(|old| {
                 // Nothing but comments, or nothing at all.
-                let appended = Some(format!("{old}\n{fresh}")).filter(|_| before == 0);
+                let appended = Some(format!("{old}\n{only}")).filter(|_| before == 0);
                 let renewed = || edited(old, place, &lock.payload[index]);
                 appended.filter(says_all).or_else(renewed).filter(says_all)
             });
@@ -384,6 +419,13 @@ impl PinnedFile {
     }
 }
 
+/// A name that comes two times.
+fn again(names: &[&str]) -> Option<String> {
+    let mut all = names.iter().enumerate();
+    let is_again = |&(at, name): &(usize, &&str)| names[..at].contains(name);
+    all.find(is_again).map(|(_, name)| printable(name).to_owned())
+}
+
 /// The text at `path`; `None` where nothing is.
 fn read_text(path: &Path) -> Result<Option<String>, FrankLockError> {
     let no_text = |what| FrankLockError::NoText { path: path.to_owned(), what };
@@ -509,6 +551,25 @@ source = \"hf:org/two\"
         let now = std::fs::read_to_string(&path).unwrap();
         assert!(now.contains("# The small one.") && now.contains("hf:org/three"), "{now}");
         assert_eq!(FrankLock::read(&path).unwrap().unwrap().payload.len(), 3);
+    }
+
+    #[test]
+    fn images_and_runtimes_stay_when_payloads_are_pinned() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FRANK_LOCK);
+        let text = "[[image]]\nname = \"h/llama:b1\"\ndigest = \"sha256:00\"\n\n\
+            [[runtime]]\nname = \"vllm\"\nversion = \"0.12\" # asked for by Ada\n";
+        std::fs::write(&path, text).unwrap();
+        for bytes in [3, 5] {
+            let lock = add(&path, &pinned("hf:org/one", bytes));
+            assert_eq!((lock.image.len(), lock.runtime.len(), lock.payload.len()), (1, 1, 1));
+            let now = std::fs::read_to_string(&path).unwrap();
+            assert!(now.contains("# asked for by Ada"), "{now}");
+            assert_eq!(FrankLock::read(&path).unwrap(), Some(lock));
+        }
+        std::fs::write(&path, format!("{text}{}", text.split("\n\n").next().unwrap())).unwrap();
+        let error = FrankLock::read(&path).unwrap_err().to_string();
+        assert!(error.contains("`h/llama:b1` is pinned twice"), "{error}");
     }
 
     #[test]

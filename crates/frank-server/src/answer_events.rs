@@ -8,10 +8,12 @@ use frank_engine::{EngineEvent, Generation};
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
+use tokio::task::JoinHandle;
 
 use crate::app::App;
-use crate::choice::{ChoiceText, Grown, TextRules};
+use crate::choice::{ChoiceText, Ended, Grown, TextRules};
 use crate::error;
+use crate::keeper::Keeper;
 use crate::pace::Pace;
 use crate::served::Served;
 use crate::summary::{Progress, Summary};
@@ -30,6 +32,10 @@ pub(crate) struct AnswerEvents {
     ready: VecDeque<Event>,
     pace: Pace,
     summary: Summary,
+    /// What keeps the answer for later, where the client wants that.
+    keeper: Option<Keeper>,
+    /// The last event while the answer is being stored.
+    stored_first: Option<(Event, JoinHandle<()>)>,
 }
 
 impl AnswerEvents {
@@ -40,6 +46,7 @@ impl AnswerEvents {
         rules: &TextRules,
         prompt_tokens: u64,
         (pace, summary): (Pace, Summary),
+        keeper: Option<Keeper>,
     ) -> Self {
         let choices = (0u32..).take(generations.len());
         Self {
@@ -49,6 +56,8 @@ impl AnswerEvents {
             ready: VecDeque::new(),
             pace,
             summary,
+            keeper,
+            stored_first: None,
         }
     }
 
@@ -60,8 +69,26 @@ impl AnswerEvents {
     /// The next event. A failure of ours is one too. May be dropped and called again without losing anything; not
     /// to be called after the last event.
     pub(crate) async fn next(&mut self, app: &App) -> Event {
+        if self.stored_first.is_some() {
+            return self.once_stored().await;
+        }
         let next = AssertUnwindSafe(self.next_unguarded(app)).catch_unwind().await;
-        next.unwrap_or_else(|_| self.broken(error::internal()))
+        let event = next.unwrap_or_else(|_| self.broken(error::internal()));
+        let is_whole = self.keeper.as_mut().is_some_and(|keeper| keeper.take(&event));
+        let Some(keeper) = self.keeper.take_if(|_| is_whole) else { return event };
+        // A client that has the end of its answer may ask to go on after it at once, so it is stored before.
+        self.stored_first = Some((event, keeper.keep()));
+        self.once_stored().await
+    }
+
+    /// The last event, once the answer is stored.
+    async fn once_stored(&mut self) -> Event {
+        let (_, storing) = self.stored_first.as_mut().expect("an answer is being stored");
+        if let Err(error) = storing.await {
+            tracing::error!(%error, "storing an answer failed");
+        }
+        let (event, _) = self.stored_first.take().expect("an answer was being stored");
+        event
     }
 
     async fn next_unguarded(&mut self, app: &App) -> Event {
@@ -99,6 +126,7 @@ impl AnswerEvents {
                 self.pace.started();
                 if choice == 0 {
                     self.usage.cached_tokens = cached_tokens as u64;
+                    self.ready.push_back(Event::Started(self.usage));
                 }
                 true
             }
@@ -106,12 +134,15 @@ impl AnswerEvents {
                 self.usage.completion_tokens += 1;
                 self.pace.token(choice);
                 let grown = self.choices[choice].push(&token);
+                self.usage.reasoning_tokens =
+                    self.choices.iter().map(ChoiceText::reasoning_tokens).sum();
                 !self.queue(choice, grown)
             }
             Some(EngineEvent::Finished(reason, _)) => {
                 let grown = self.choices[choice].finish();
                 if !self.queue(choice, grown) {
-                    self.end(choice, reason_of(reason));
+                    let reason = reason_of(reason, &self.choices[choice]);
+                    self.end(choice, reason, None);
                 }
                 false
             }
@@ -126,24 +157,27 @@ impl AnswerEvents {
         }
     }
 
-    /// Queues what became certain of a choice. True when a stop text ended it.
+    /// Queues what became certain of a choice. True when that ends it.
     fn queue(&mut self, choice: usize, grown: Grown) -> bool {
-        self.ready.extend(grown.delta.map(Event::Delta));
-        if grown.stopped {
-            self.end(choice, FinishReason::Stop);
-        }
-        grown.stopped
+        self.ready.extend(grown.events);
+        let (reason, stop_text) = match grown.ended {
+            None => return false,
+            Some(Ended::Called) => (FinishReason::ToolCalls, None),
+            Some(Ended::Stopped(text)) => (FinishReason::Stop, Some(text)),
+        };
+        self.end(choice, reason, stop_text);
+        true
     }
 
     /// Ends a choice. The last one to end brings the totals.
-    fn end(&mut self, choice: usize, reason: FinishReason) {
+    fn end(&mut self, choice: usize, reason: FinishReason, stop_text: Option<String>) {
         let progress = self.progress();
         let totals = self.running.is_empty().then_some(progress.totals);
         if totals.is_some() {
             self.summary.finished(reason, progress);
         }
         let choice = u32::try_from(choice).expect("choices are counted in u32");
-        self.ready.push_back(Event::Finished { choice, reason, totals });
+        self.ready.push_back(Event::Finished { choice, reason, stop_text, totals });
     }
 
     /// Ends all choices: an answer with one missing is none.
@@ -161,20 +195,16 @@ impl AnswerEvents {
         let mut choices: Vec<Choice> = self.choices.iter().map(ChoiceText::empty).collect();
         loop {
             match self.next(app).await {
-                Event::Delta(delta) => {
-                    let choice = &mut choices[delta.choice as usize];
-                    choice.text.push_str(&delta.text);
-                    if let Some(more) = delta.logprobs {
-                        choice.logprobs.get_or_insert_default().extend(more);
+                Event::Failed(error) => return Err(error),
+                event => {
+                    let end = totals_of(&event);
+                    if let Some(choice) = choice_of(&event) {
+                        choices[choice as usize].push(event);
                     }
-                }
-                Event::Finished { choice, reason, totals } => {
-                    choices[choice as usize].reason = reason;
-                    if let Some(totals) = totals {
+                    if let Some(totals) = end {
                         return Ok(Answer { choices, totals });
                     }
                 }
-                Event::Failed(error) => return Err(error),
             }
         }
     }
@@ -187,6 +217,26 @@ impl Drop for AnswerEvents {
     }
 }
 
+/// What all choices took, where this event is the last.
+fn totals_of(event: &Event) -> Option<Totals> {
+    match event {
+        Event::Finished { totals, .. } => *totals,
+        _ => None,
+    }
+}
+
+/// The choice that an event is about.
+fn choice_of(event: &Event) -> Option<u32> {
+    match event {
+        Event::Reasoning { choice, .. }
+        | Event::ToolCall { choice, .. }
+        | Event::ToolArguments { choice, .. }
+        | Event::Finished { choice, .. } => Some(*choice),
+        Event::Delta(delta) => Some(delta.choice),
+        Event::Started(_) | Event::Failed(_) => None,
+    }
+}
+
 fn next_event((choice, mut generation): (usize, Generation)) -> NextEvent {
     async move {
         let event = generation.next().await;
@@ -195,8 +245,10 @@ fn next_event((choice, mut generation): (usize, Generation)) -> NextEvent {
     .boxed()
 }
 
-fn reason_of(reason: frank_engine::FinishReason) -> FinishReason {
+/// An answer that ends by itself and has called tools waits for their results.
+fn reason_of(reason: frank_engine::FinishReason, choice: &ChoiceText) -> FinishReason {
     match reason {
+        frank_engine::FinishReason::Stop if choice.has_called() => FinishReason::ToolCalls,
         frank_engine::FinishReason::Stop => FinishReason::Stop,
         frank_engine::FinishReason::Length => FinishReason::Length,
     }

@@ -12,6 +12,7 @@ use crate::error;
 use crate::limits::Limits;
 use crate::origin::HostRules;
 use crate::served::{Loaded, ModelSlot};
+use crate::stored::AnswerStore;
 use crate::under_way::AnswersUnderWay;
 
 /// Requests whose prompts are made at the same time. Each may use a core and some hundred MiB for a moment.
@@ -44,6 +45,8 @@ pub(crate) struct App {
     pub(crate) answers: AnswersUnderWay,
     /// A permit is needed to parse, render and tokenize.
     pub(crate) preparing: Arc<Semaphore>,
+    /// Where answers are stored, if they are.
+    pub(crate) store: Option<AnswerStore>,
 }
 
 impl App {
@@ -64,6 +67,7 @@ impl App {
             phase,
             answers: AnswersUnderWay::none(),
             preparing: Arc::new(Semaphore::new(PREPARED_AT_ONCE)),
+            store: options.store,
         }
     }
 

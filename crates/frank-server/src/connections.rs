@@ -14,6 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
+use crate::timed_writes::TimedWrites;
+
 /// Connections at the same time. More wait in the listener's own queue until one ends.
 const CONNECTIONS_MAX: usize = 512;
 
@@ -23,21 +25,27 @@ const HEAD_BYTES_MAX: usize = 32 << 10;
 /// Pause after the system could not give a connection, for example because all file descriptors are in use.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a client may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// To send the head of a request; a connection may idle so long between two of them.
+    pub(crate) head: Duration,
+    /// To take anything of what is there for it.
+    pub(crate) write: Duration,
+}
+
 /// Answers what comes in on `listener` with `router` until `drain` resolves; then takes no more and returns when the
 /// running answers have ended.
-///
-/// `head_timeout` is how long a client may take to send the head of a request, and how long a connection may idle
-/// between two of them.
 pub(crate) async fn answer(
     listener: TcpListener,
     router: Router,
-    head_timeout: Duration,
+    times: Times,
     drain: impl Future<Output = ()>,
 ) {
     let connections = GracefulShutdown::new();
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(head_timeout).max_buf_size(HEAD_BYTES_MAX);
+    http.timer(TokioTimer::new()).header_read_timeout(times.head).max_buf_size(HEAD_BYTES_MAX);
     let mut drain = pin!(drain);
     loop {
         let place =
@@ -47,7 +55,9 @@ pub(crate) async fn answer(
             () = &mut drain => break,
         };
         let service = TowerToHyperService::new(router.clone());
-        let connection = connections.watch(http.serve_connection(TokioIo::new(stream), service));
+        let connection = connections.watch(
+            http.serve_connection(TokioIo::new(TimedWrites::new(stream, times.write)), service),
+        );
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 tracing::debug!(%error, "a connection ended early");

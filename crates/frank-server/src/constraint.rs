@@ -24,7 +24,7 @@ pub fn constraint(
 
 /// A matcher in the engine's terms.
 #[derive(Debug, Clone)]
-struct Guide(Matcher);
+pub(crate) struct Guide(pub(crate) Matcher);
 
 impl Constraint for Guide {
     fn allowed(&mut self, mask: &mut [u32]) -> Result<(), ConstraintError> {

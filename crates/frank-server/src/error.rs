@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use frank_api::{ApiError, DIALECTS, ErrorKind, error_body};
+use frank_api::{ApiError, DIALECTS, Dialect, ErrorKind, error_body};
 use frank_chat::TemplateError;
 use frank_engine::SubmitError;
 
@@ -12,13 +12,13 @@ use frank_engine::SubmitError;
 pub(crate) fn response(path: &str, error: &ApiError) -> Response {
     let envelope = DIALECTS
         .iter()
-        .find(|dialect| dialect.path == path)
+        .find(|dialect| owns(dialect, path))
         .map_or(error_body as fn(_) -> _, |d| d.error);
     let status =
         StatusCode::from_u16(error.kind.status()).expect("each kind has a status of three digits");
     let mut response = (status, Json(envelope(error))).into_response();
     match error.kind {
-        ErrorKind::Unavailable => {
+        ErrorKind::Unavailable | ErrorKind::RateLimited => {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         ErrorKind::Authentication => {
@@ -27,6 +27,19 @@ pub(crate) fn response(path: &str, error: &ApiError) -> Response {
         _ => {}
     }
     response
+}
+
+/// Whether a path is that of a dialect, or of something under it.
+fn owns(dialect: &Dialect, path: &str) -> bool {
+    let rest = path.strip_prefix(dialect.path);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// This key has as many requests as it may.
+pub(crate) fn key_is_busy(limit: usize) -> ApiError {
+    let message =
+        format!("this key may have {limit} requests at once, and has them: wait for one to end");
+    ApiError::new(ErrorKind::RateLimited, message).with_code("rate_limit_exceeded")
 }
 
 /// The engine did not take a request for so many choices.

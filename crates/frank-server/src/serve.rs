@@ -13,10 +13,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::app::{App, Phase};
 use crate::auth::ApiKeys;
-use crate::connections;
+use crate::connections::{self, Times};
 use crate::origin::{AllowedOrigin, HostRules};
 use crate::routes::router;
 use crate::served::ModelSlot;
+use crate::stored::AnswerStore;
 
 /// Time for cut-off answers to say so before their connections are dropped.
 const CLOSING_LIMIT: Duration = Duration::from_secs(2);
@@ -41,8 +42,12 @@ pub struct ServerOptions {
     pub head_timeout: Duration,
     /// How long a body may take to arrive.
     pub body_timeout: Duration,
+    /// How long a client may take nothing of an answer that is there for it. Then its connection ends.
+    pub write_timeout: Duration,
     /// How long running answers may go on after the end was asked for.
     pub drain_limit: Duration,
+    /// Where answers are stored that clients want to go on after; without it none is.
+    pub store: Option<AnswerStore>,
 }
 
 impl Default for ServerOptions {
@@ -55,7 +60,9 @@ impl Default for ServerOptions {
             keep_alive: Duration::from_secs(10),
             head_timeout: Duration::from_secs(15),
             body_timeout: Duration::from_secs(30),
+            write_timeout: Duration::from_secs(60),
             drain_limit: Duration::from_secs(60),
+            store: None,
         }
     }
 }
@@ -85,11 +92,11 @@ pub async fn serve(
     }
     let (phase, phases) = watch::channel(Phase::Running);
     let hosts = HostRules::new(bind, options.allowed_origins.clone(), &options.host_names);
-    let (drain_limit, head_timeout) = (options.drain_limit, options.head_timeout);
+    let drain_limit = options.drain_limit;
+    let times = Times { head: options.head_timeout, write: options.write_timeout };
     let app = Arc::new(App::new(model.into(), options, hosts, phases.clone()));
     let draining = wait_for_drain(phases);
-    let mut server =
-        pin!(connections::answer(listener, router(Arc::clone(&app)), head_timeout, draining));
+    let mut server = pin!(connections::answer(listener, router(Arc::clone(&app)), times, draining));
     tokio::select! {
         () = &mut server => unreachable!("it ends only after the drain has begun"),
         () = shutdown => {}

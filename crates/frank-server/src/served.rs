@@ -4,14 +4,16 @@ use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use frank_api::{ApiError, ErrorKind, FormatRule, ModelCard};
-use frank_chat::ChatTemplate;
+use frank_chat::{ChatTemplate, Pattern};
 use frank_engine::{Constraint, Engine, SamplingParams};
 use frank_grammar::{GrammarError, Vocabulary};
 use frank_tokenizer::Tokenizer;
 
+use crate::compiled_patterns::CompiledPatterns;
 use crate::constraint::constraint;
 use crate::limits::BODY_BYTES_MAX;
 use crate::sampling::default_breakers;
+use crate::voice::Voice;
 
 /// Bytes that one byte of text may take in JSON: `\u0061` for `a`.
 const ESCAPED_BYTES_MAX: usize = 6;
@@ -56,8 +58,11 @@ pub(crate) struct Loaded {
     /// Bytes of the longest text that the context can hold. A longer one is refused before it is tokenized, which
     /// would take memory and time that nobody planned.
     pub(crate) text_bytes_max: usize,
+    /// How the model speaks, where it has a chat template.
+    pub(crate) voice: Option<Arc<Voice>>,
     /// The model's tokens as grammars see them, from the first grammar on.
     vocabulary: Arc<OnceLock<Result<Arc<Vocabulary>, GrammarError>>>,
+    compiled: Arc<CompiledPatterns>,
 }
 
 impl ModelSlot {
@@ -75,7 +80,11 @@ impl ModelSlot {
         served.sampling.dry.breakers = default_breakers(&served.tokenizer);
         let text_bytes_max =
             served.engine.n_ctx().saturating_mul(served.tokenizer.token_bytes_max());
+        let template = served.template.as_ref();
+        let voice = template.map(|template| Arc::new(Voice::of(template, &served.tokenizer)));
         let loaded = Loaded {
+            voice,
+            compiled: Arc::default(),
             served: Arc::new(served),
             since: unix_seconds(),
             text_bytes_max,
@@ -114,10 +123,25 @@ impl Loaded {
         &self,
         rule: &FormatRule,
     ) -> Result<impl Constraint + Clone + use<>, ApiError> {
-        let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(&self.served.tokenizer));
-        let made = vocabulary.as_ref().map_err(Clone::clone);
-        let made = made.and_then(|vocabulary| constraint(&rule.format, vocabulary));
+        let made = self.vocabulary().and_then(|vocabulary| constraint(&rule.format, vocabulary));
         made.map_err(|error| ApiError::invalid(rule.param, format!("{}: {error}", rule.param)))
+    }
+
+    /// What keeps an answer to `pattern`; each answer needs a clone. Agents send the same tools with each turn, so the
+    /// last few are remembered.
+    ///
+    /// # Errors
+    /// What of the pattern cannot be kept.
+    pub(crate) fn pattern(
+        &self,
+        pattern: &Pattern,
+    ) -> Result<impl Constraint + Clone + use<>, GrammarError> {
+        self.compiled.get(pattern, || self.vocabulary())
+    }
+
+    fn vocabulary(&self) -> Result<&Arc<Vocabulary>, GrammarError> {
+        let vocabulary = self.vocabulary.get_or_init(|| Vocabulary::new(&self.served.tokenizer));
+        vocabulary.as_ref().map_err(Clone::clone)
     }
 
     /// A card for each name, the model's own first.

@@ -69,7 +69,8 @@ impl Stream {
 
     async fn after_event(&mut self) -> Option<Bytes> {
         let Ok(event) = timeout(self.app.keep_alive, self.events.next(&self.app)).await else {
-            return Some(Bytes::from_static(KEEP_ALIVE.as_bytes()));
+            let comment = || Bytes::from_static(KEEP_ALIVE.as_bytes());
+            return Some(self.reply.idle().map_or_else(comment, |frame| bytes_of(&[frame])));
         };
         if event.is_last() {
             self.place = Place::End;
@@ -84,7 +85,10 @@ fn bytes_of(frames: &[Frame]) -> Bytes {
         if let Some(event) = frame.event {
             text.extend(["event: ", event, "\n"]);
         }
-        text.extend(["data: ", &frame.data, "\n\n"]);
+        // Some clients take these for the end of a line. In JSON they stand in strings only.
+        let data = frame.data.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029");
+        let data = data.replace('\u{85}', "\\u0085");
+        text.extend(["data: ", &data, "\n\n"]);
     }
     text.into()
 }

@@ -17,8 +17,8 @@ pub(crate) struct StopMatcher {
 pub(crate) struct Passed {
     /// Text that is certainly part of the answer; may be empty.
     pub(crate) text: String,
-    /// Whether a stop text followed it. Nothing more may be pushed then.
-    pub(crate) stopped: bool,
+    /// The stop text that followed it. Nothing more may be pushed then.
+    pub(crate) stop: Option<String>,
 }
 
 impl StopMatcher {
@@ -37,18 +37,19 @@ impl StopMatcher {
         self.held.push_str(piece);
         for (at, byte) in piece.bytes().enumerate() {
             if let Some(stop_bytes) = self.advance(byte) {
-                let end = n_held + at + 1;
-                self.held.truncate(end - stop_bytes);
-                return Passed { text: std::mem::take(&mut self.held), stopped: true };
+                self.held.truncate(n_held + at + 1);
+                let stop = self.held.split_off(self.held.len() - stop_bytes);
+                return Passed { text: std::mem::take(&mut self.held), stop: Some(stop) };
             }
         }
         let hold = self.patterns.iter().map(|pattern| pattern.matched).max().unwrap_or(0);
         let rest = self.held.split_off(self.held.len() - hold);
-        Passed { text: std::mem::replace(&mut self.held, rest), stopped: false }
+        Passed { text: std::mem::replace(&mut self.held, rest), stop: None }
     }
 
-    /// Ends the answer: what was held back is part of it after all.
+    /// Ends the answer, or a part of it: what was held back belongs to it after all, and begins no stop text.
     pub(crate) fn finish(&mut self) -> String {
+        self.patterns.iter_mut().for_each(|pattern| pattern.matched = 0);
         std::mem::take(&mut self.held)
     }
 
@@ -115,7 +116,7 @@ mod tests {
         for piece in pieces {
             let passed = matcher.push(piece);
             sent.push_str(&passed.text);
-            if passed.stopped {
+            if passed.stop.is_some() {
                 return (sent, true);
             }
         }
@@ -160,10 +161,18 @@ mod tests {
     #[test]
     fn text_that_may_start_a_stop_text_is_held_back_and_no_more() {
         let mut matcher = StopMatcher::new(&["DEFGHIJ".to_owned()]);
-        assert_eq!(matcher.push("ABCDEF"), Passed { text: "ABC".to_owned(), stopped: false });
-        assert_eq!(matcher.push("GX"), Passed { text: "DEFGX".to_owned(), stopped: false });
-        assert_eq!(matcher.push("D"), Passed { text: String::new(), stopped: false });
+        assert_eq!(matcher.push("ABCDEF"), Passed { text: "ABC".to_owned(), stop: None });
+        assert_eq!(matcher.push("GX"), Passed { text: "DEFGX".to_owned(), stop: None });
+        assert_eq!(matcher.push("D"), Passed { text: String::new(), stop: None });
         assert_eq!(matcher.finish(), "D");
+    }
+
+    #[test]
+    fn what_was_let_go_between_two_parts_does_not_end_the_second() {
+        let mut matcher = StopMatcher::new(&["ab".to_owned()]);
+        assert_eq!(matcher.push("xa").text, "x");
+        assert_eq!(matcher.finish(), "a");
+        assert_eq!(matcher.push("b"), Passed { text: "b".to_owned(), stop: None });
     }
 
     proptest! {

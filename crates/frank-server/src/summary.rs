@@ -8,6 +8,8 @@ use frank_experts::StoreStatistics;
 
 /// What the line says of a request before it has ended.
 pub(crate) struct Summary {
+    /// As in the access log.
+    request_id: String,
     request: String,
     model: String,
     engine: Engine,
@@ -25,9 +27,10 @@ pub(crate) struct Progress {
 }
 
 impl Summary {
-    /// Of the request that is answered under the id `request`.
-    pub(crate) fn begin(request: &str, model: &str, engine: &Engine) -> Self {
+    /// Of the request `request_id` that is answered under the id `request`.
+    pub(crate) fn begin(request_id: &str, request: &str, model: &str, engine: &Engine) -> Self {
         Self {
+            request_id: request_id.to_owned(),
             request: request.to_owned(),
             model: model.to_owned(),
             engine: engine.clone(),
@@ -41,6 +44,7 @@ impl Summary {
         let finish = match reason {
             FinishReason::Stop => "stop",
             FinishReason::Length => "length",
+            FinishReason::ToolCalls => "tool_calls",
         };
         self.tell(finish, progress);
     }
@@ -59,10 +63,11 @@ impl Summary {
 
     fn tell(&mut self, finish: &'static str, progress: Progress) {
         self.is_told = true;
-        let Self { request, model, .. } = &*self;
+        let Self { request_id, request, model, .. } = &*self;
         let Totals { usage, timings } = progress.totals;
         let prompt_tokens = usage.prompt_tokens;
         let cached_tokens = usage.cached_tokens;
+        let reasoning_tokens = usage.reasoning_tokens;
         let generated_tokens = usage.completion_tokens;
         let prefilled = prompt_tokens.saturating_sub(cached_tokens);
         let ttft_ms = progress.first_token.map(|time| time.as_secs_f64() * 1000.0);
@@ -79,11 +84,13 @@ impl Summary {
             experts.map(|(before, now)| now.demand_wait.saturating_sub(before.demand_wait));
         // Requests that run together share steps, and so what is called batch; a model that streams nothing has none of it.
         tracing::info!(
+            request_id,
             request,
             model,
             prompt_tokens,
             cached_tokens,
             generated_tokens,
+            reasoning_tokens,
             ttft_ms,
             prefill_tok_s,
             decode_tok_s,

@@ -2,6 +2,8 @@
 
 use tokio::sync::watch;
 
+use crate::auth::KeyPlace;
+
 /// How many answers are under way.
 #[derive(Debug)]
 pub(crate) struct AnswersUnderWay {
@@ -12,6 +14,7 @@ pub(crate) struct AnswersUnderWay {
 #[derive(Debug)]
 pub(crate) struct AnswerUnderWay {
     count: watch::Sender<usize>,
+    _place: KeyPlace,
 }
 
 impl AnswersUnderWay {
@@ -19,10 +22,10 @@ impl AnswersUnderWay {
         Self { count: watch::Sender::new(0) }
     }
 
-    /// Counts one more.
-    pub(crate) fn begin(&self) -> AnswerUnderWay {
+    /// Counts one more, which has a place among those of its key.
+    pub(crate) fn begin(&self, place: KeyPlace) -> AnswerUnderWay {
         self.count.send_modify(|count| *count += 1);
-        AnswerUnderWay { count: self.count.clone() }
+        AnswerUnderWay { count: self.count.clone(), _place: place }
     }
 
     /// Returns when there is none.

@@ -1,4 +1,4 @@
-//! Where tests find what `cargo xtask test` installed: Python, real models, llama.cpp's test data. Never downloads.
+//! Where tests find what `cargo xtask test` installed: Python, Node.js, real models, llama.cpp's test data. Never downloads.
 
 mod experts;
 
@@ -109,8 +109,8 @@ pub fn python_path() -> PathBuf {
     cache_dir().join("venv/bin/python")
 }
 
-/// The Python interpreter that can import `gguf`, `huggingface_hub`, `jinja2`, `libgguf`, `numpy`, `openai` and
-/// `xllamacpp`.
+/// The Python interpreter that can import `anthropic`, `gguf`, `huggingface_hub`, `jinja2`, `libgguf`, `litellm`, `llm`,
+/// `numpy`, `openai` and `xllamacpp`.
 /// # Panics
 /// When it was not installed yet, saying how to install it.
 pub fn python() -> PathBuf {
@@ -130,6 +130,76 @@ pub fn python_requirement(name: &str) -> String {
     let list = fs::read_to_string(list).expect("the list of packages is a text");
     let line = list.lines().find(|line| line.split_once("==").is_some_and(|(n, _)| n == name));
     line.unwrap_or_else(|| panic!("the tests install no package {name}")).to_owned()
+}
+
+/// Where the npm packages of the tests belong and the link to Node.js beside them, whether or not they are there.
+pub fn node_folder() -> PathBuf {
+    cache_dir().join("node")
+}
+
+/// Where Node.js belongs, whether or not it is there.
+pub fn node_path() -> PathBuf {
+    node_folder().join("node")
+}
+
+/// The program of Node.js. It requires packages by name when `NODE_PATH` is [`node_modules_path`].
+/// # Panics
+/// When it was not installed yet, saying how to install it.
+pub fn node() -> PathBuf {
+    installed(node_path(), "Node.js")
+}
+
+/// Where the npm package `openai` belongs, whether or not it is there.
+pub fn node_modules_path() -> PathBuf {
+    node_folder().join("node_modules")
+}
+
+/// Where podman's quadlet generator belongs, whether or not it is there.
+pub fn quadlet_generator_path() -> PathBuf {
+    cache_dir().join("quadlet/quadlet")
+}
+
+/// podman's quadlet generator of version 5.4: it reads `.container` files of `$QUADLET_UNIT_DIRS` and says what is wrong.
+/// # Panics
+/// When it was not installed yet, saying how to install it.
+pub fn quadlet_generator() -> PathBuf {
+    installed(quadlet_generator_path(), "podman's quadlet generator")
+}
+
+/// Where systemd's checker of units belongs, whether or not it is there.
+pub fn systemd_analyze_path() -> PathBuf {
+    PathBuf::from("/usr/bin/systemd-analyze")
+}
+
+/// systemd's checker of units. It needs no systemd that runs.
+/// # Panics
+/// When it was not installed yet, saying how to install it.
+pub fn systemd_analyze() -> PathBuf {
+    installed(systemd_analyze_path(), "systemd-analyze")
+}
+
+/// Where the Python interpreter that knows Kubernetes belongs, whether or not it is there.
+pub fn kubernetes_python_path() -> PathBuf {
+    cache_dir().join("kubernetes/bin/python")
+}
+
+/// The Python interpreter that can import `kubernetes_validate`, which brings the schemas of Kubernetes.
+/// # Panics
+/// When it was not installed yet, saying how to install it.
+pub fn kubernetes_python() -> PathBuf {
+    installed(kubernetes_python_path(), "the schemas of Kubernetes")
+}
+
+/// Where the Python interpreter of schemathesis belongs, whether or not it is there.
+pub fn schemathesis_python_path() -> PathBuf {
+    cache_dir().join("schemathesis/bin/python")
+}
+
+/// The Python interpreter that can import `schemathesis`, which generates requests from an OpenAPI document.
+/// # Panics
+/// When it was not installed yet, saying how to install it.
+pub fn schemathesis_python() -> PathBuf {
+    installed(schemathesis_python_path(), "schemathesis")
 }
 
 /// The file of [`SMOLLM2`].

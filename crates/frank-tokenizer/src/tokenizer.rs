@@ -157,6 +157,12 @@ impl Tokenizer {
         self.vocab.kind(token_id) == Some(TokenKind::Control)
     }
 
+    /// The control token that the vocabulary spells `text`.
+    #[must_use]
+    pub fn control_token(&self, text: &str) -> Option<u32> {
+        self.controls.iter().copied().find(|&id| self.vocab.text(id) == text)
+    }
+
     /// The bytes that a token adds to a text; none for control tokens and ids beyond the vocabulary.
     #[must_use]
     pub fn token_bytes(&self, token_id: u32) -> &[u8] {

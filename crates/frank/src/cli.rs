@@ -4,8 +4,10 @@ mod bench;
 mod demo;
 mod eval;
 mod fit;
+mod init;
 mod inspect;
 mod list;
+mod plan;
 mod probe;
 mod pull;
 mod repack;
@@ -33,6 +35,7 @@ Examples:
   frank list                                 the models that were pulled
   frank probe                                what this machine has, and how fast it is
   frank bench throughput model.gguf          how fast a model reads and writes on it
+  frank plan                                 what would change on the hosts of frank.toml
 
 MODEL is the path of a .gguf file (any part of a split model), a name that `frank list` shows, or a
 reference, which is pulled first by those commands that load it:
@@ -68,6 +71,8 @@ enum Command {
     Trash(trash::Trash),
     Probe(probe::Probe),
     Bench(bench::Bench),
+    Init(init::Init),
+    Plan(plan::Plan),
 }
 
 /// Parses `args`, the program's name first, and runs the subcommand that they name.
@@ -90,5 +95,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> anyhow::Result<()
         Command::Trash(trash) => trash.run(),
         Command::Probe(probe) => probe.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Init(init) => init.run(),
+        Command::Plan(plan) => plan.run(),
     }
 }

@@ -16,6 +16,7 @@ mod plan_text;
 mod pulling;
 mod report;
 mod serving;
+mod this_host;
 mod thread_limit;
 mod usage;
 

@@ -239,7 +239,7 @@ impl FromStr for DeviceBytes {
 }
 
 /// Reads `K[,V]`: one type for keys and values, or one for each.
-fn parse_kv_types(text: &str) -> Result<KvTypes, String> {
+pub(crate) fn parse_kv_types(text: &str) -> Result<KvTypes, String> {
     let (k, v) = text.split_once(',').unwrap_or((text, text));
     Ok(KvTypes { k: parse_kv_type(k)?, v: parse_kv_type(v)? })
 }

@@ -10,17 +10,22 @@ use frank_testkit::assets;
 use crate::cargo::{execute, succeeds};
 
 /// What the tests import. A change here makes the environment anew.
+///
+/// litellm and llm share the environment, since nothing that they want contradicts the rest.
 const REQUIREMENTS: &[&str] = &[
+    "anthropic==2.14.0",
     "gguf==0.19.0",
     "huggingface-hub==2.4.0",
     "jinja2==3.1.6",
     "libgguf==0.2.2",
+    "litellm==1.110.2",
+    "llm==0.36",
     "numpy==2.4.6",
     "openai==3.57.0",
     "xllamacpp==2026.10.11549",
 ];
 /// Imports everything, as the tests will.
-const TRIAL: &str = "import gguf, huggingface_hub, jinja2, libgguf, numpy, openai, xllamacpp";
+const TRIAL: &str = "import anthropic, gguf, huggingface_hub, jinja2, libgguf, litellm, llm, numpy, openai, xllamacpp";
 
 /// Makes sure that [`assets::python_path`] has exactly [`REQUIREMENTS`].
 pub(crate) fn install() -> Result<()> {
@@ -35,12 +40,19 @@ pub(crate) fn install() -> Result<()> {
     make_venv(&venv)?;
     let python = assets::python_path();
     let mut pip = Command::new(&python);
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(REQUIREMENTS);
-    execute(&mut pip)?;
-    if !succeeds(Command::new(&python).args(["-c", TRIAL])) {
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
+    // Of these packages most modules are never imported; those that are get compiled by then.
+    execute(pip.arg("--no-compile").args(REQUIREMENTS))?;
+    let trial = || {
+        let mut command = Command::new(&python);
+        // litellm fetches a list of prices otherwise.
+        command.args(["-c", TRIAL]).env("LITELLM_LOCAL_MODEL_COST_MAP", "True");
+        command
+    };
+    if !succeeds(&mut trial()) {
         install_system_package("libgomp1")?;
     }
-    execute(Command::new(&python).args(["-c", TRIAL]))?;
+    execute(&mut trial())?;
     fs::write(&stamp, wanted).with_context(|| format!("write {}", stamp.display()))
 }
 

@@ -19,6 +19,9 @@ pub(super) const DIALECT: Dialect = Dialect {
     stream: |head, usage| Box::new(CompletionStream { head, usage }),
     whole,
     error: openai::error,
+    call_id_prefix: "call_",
+    count: None,
+    stores: false,
 };
 
 fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
@@ -31,8 +34,19 @@ fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
     fields.refuse_unless("echo", " or send false", |value| value == false)?;
     fields.refuse_unless("best_of", " or send what n says", |value| *value == n)?;
     fields.refuse_unless("suffix", " or send an empty text", |value| value == "")?;
+    refuse_what_a_chat_has(&mut fields)?;
     fields.finish()?;
     Ok(ApiRequest::Completion(CompletionRequest { prompt, options }))
+}
+
+/// A text that is continued calls no tools and has no thoughts apart.
+fn refuse_what_a_chat_has(fields: &mut Fields) -> Result<(), ApiError> {
+    let empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
+    let none_or_auto = |value: &Value| value == "none" || value == "auto";
+    fields.refuse_unless("tools", " or send an empty list", empty_list)?;
+    fields.refuse_unless("tool_choice", " or send \"none\" or \"auto\"", none_or_auto)?;
+    fields.ignore(&["reasoning_effort", "parallel_tool_calls"]);
+    Ok(())
 }
 
 /// A text, token ids, or a list of one of either.
@@ -128,7 +142,14 @@ impl ReplyStream for CompletionStream {
                 let one = choice(delta.choice as usize, &delta.text, logprobs, None);
                 vec![Frame::json(&self.chunk(&json!([one])))]
             }
-            Event::Finished { choice, reason, totals } => self.finished(*choice, *reason, *totals),
+            Event::Finished { choice, reason, totals, .. } => {
+                self.finished(*choice, *reason, *totals)
+            }
+            // A text that is continued has no parts.
+            Event::Started(_)
+            | Event::Reasoning { .. }
+            | Event::ToolCall { .. }
+            | Event::ToolArguments { .. } => Vec::new(),
             Event::Failed(error) => vec![Frame::json(&openai::error(error))],
         }
     }

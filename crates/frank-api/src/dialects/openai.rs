@@ -4,7 +4,9 @@
 mod bias;
 mod format;
 pub(super) mod logprobs;
+pub(super) mod reasoning;
 mod sampling;
+pub(super) mod tools;
 
 use serde_json::{Value, json};
 
@@ -26,17 +28,14 @@ const STOP_BYTES_MAX: usize = 4096;
 /// Most answers to one request that any endpoint gives; what this one has may be less.
 const CHOICES_MAX: i64 = 128;
 
-/// Hints about billing, storage and caching on the vendor's side, and about reasoning and tools that an answer
-/// without either does not have. Leaving them out would give the same answer.
-const HINTS: [&str; 8] = [
+/// Hints about billing, storage and caching on the vendor's side. Leaving them out would give the same answer.
+const HINTS: [&str; 6] = [
     "user",
     "metadata",
     "service_tier",
     "safety_identifier",
     "prompt_cache_key",
     "prompt_cache_retention",
-    "reasoning_effort",
-    "parallel_tool_calls",
 ];
 
 /// Reads the parameters that all these dialects share. The token limit and the log probabilities are read by the
@@ -47,7 +46,9 @@ pub(super) fn answer_options(
     n_logprobs: Option<u32>,
 ) -> Result<AnswerOptions, ApiError> {
     fields.ignore(&HINTS);
-    refuse_unsupported(fields)?;
+    fields.refuse_unless("store", " or send false", |value| value == false)?;
+    let mut warnings = Vec::new();
+    warn_of_token_ids(fields, &mut warnings)?;
     let options = AnswerOptions {
         model: fields.string("model")?,
         sampling: sampling::read(fields)?,
@@ -59,7 +60,9 @@ pub(super) fn answer_options(
         n_logprobs,
         format: format::read(fields)?,
         use_cache: fields.bool("cache_prompt")?,
-        delivery: delivery(fields)?,
+        delivery: delivery(fields, &mut warnings)?,
+        warnings,
+        echo: Value::Null,
     };
     check_ends(&options)?;
     Ok(options)
@@ -132,28 +135,31 @@ fn text(item: Value, path: String, bytes_max: usize) -> Result<String, ApiError>
     }
 }
 
-fn delivery(fields: &mut Fields) -> Result<Delivery, ApiError> {
+fn delivery(fields: &mut Fields, warnings: &mut Vec<String>) -> Result<Delivery, ApiError> {
     let stream = fields.bool("stream")?.unwrap_or(false);
     let Some(options) = fields.take("stream_options") else {
         return Ok(if stream { Delivery::Stream { usage: false } } else { Delivery::Whole });
     };
     let mut options = Fields::of(options, "stream_options".to_owned())?;
     let usage = options.bool("include_usage")?.unwrap_or(false);
+    // Of vLLM. Load generators send it and do without.
+    if options.bool("continuous_usage_stats")? == Some(true) {
+        let warning =
+            "stream_options.continuous_usage_stats has no effect: usage comes once, at the end";
+        warnings.push(warning.to_owned());
+    }
     // Padding against traffic analysis; there is none either way.
     options.ignore(&["include_obfuscation"]);
     options.finish()?;
     Ok(if stream { Delivery::Stream { usage } } else { Delivery::Whole })
 }
 
-fn refuse_unsupported(fields: &mut Fields) -> Result<(), ApiError> {
-    let empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-    let none_or_auto = |value: &Value| value == "none" || value == "auto";
-    fields.refuse_unless("tools", " or send an empty list", empty_list)?;
-    fields.refuse_unless("tool_choice", " or send \"none\" or \"auto\"", none_or_auto)?;
-    fields.refuse_unless("functions", " or send an empty list", empty_list)?;
-    fields.refuse_unless("function_call", " or send \"none\" or \"auto\"", none_or_auto)?;
-    fields.refuse_unless("store", " or send false", |value| value == false)?;
-    fields.refuse_unless("return_token_ids", " or send false", |value| value == false)
+/// Load generators ask for token ids and do without where there are none.
+fn warn_of_token_ids(fields: &mut Fields, warnings: &mut Vec<String>) -> Result<(), ApiError> {
+    if fields.bool("return_token_ids")? == Some(true) {
+        warnings.push("return_token_ids has no effect: answers have no token ids".to_owned());
+    }
+    Ok(())
 }
 
 /// The word of these dialects for why an answer ended.
@@ -161,6 +167,7 @@ pub(super) fn finish_reason(reason: FinishReason) -> &'static str {
     match reason {
         FinishReason::Stop => "stop",
         FinishReason::Length => "length",
+        FinishReason::ToolCalls => "tool_calls",
     }
 }
 
@@ -172,6 +179,7 @@ pub(super) fn usage(totals: &Totals) -> Value {
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
         "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "timings": {
             "cached_prefix_tokens": usage.cached_tokens,
             "prefilled_tokens": usage.prompt_tokens.saturating_sub(usage.cached_tokens),
@@ -218,6 +226,7 @@ fn per_second(n_tokens: u64, ms: f64) -> f64 {
 pub(super) fn error(error: &ApiError) -> Value {
     let kind = match error.kind {
         ErrorKind::Authentication => "authentication_error",
+        ErrorKind::RateLimited => "rate_limit_error",
         ErrorKind::Forbidden => "permission_error",
         ErrorKind::Internal | ErrorKind::Unavailable => "server_error",
         ErrorKind::InvalidRequest

@@ -1,16 +1,20 @@
 //! OpenAI Chat Completions, as clients of many programs speak it.
 
-use frank_chat::{Conversation, Message, Role};
+mod messages;
+
+use frank_chat::Conversation;
 use serde_json::{Value, json};
 
 use super::Dialect;
-use super::openai::{self, SYSTEM_FINGERPRINT, logprobs};
+use super::openai::{self, SYSTEM_FINGERPRINT, logprobs, reasoning, tools};
 use crate::error::ApiError;
 use crate::event::{Delta, Event, FinishReason, Totals};
-use crate::fields::{Fields, wrong_type};
+use crate::fields::Fields;
 use crate::json;
-use crate::reply::{Answer, Choice, Frame, ReplyHead, ReplyStream};
-use crate::request::{ApiRequest, ChatRequest};
+use crate::reply::{Answer, Call, Choice, Frame, ReplyHead, ReplyStream};
+use crate::request::{
+    AnswerFormat, AnswerOptions, ApiRequest, ChatRequest, FormatRule, ToolChoice,
+};
 
 pub(super) const DIALECT: Dialect = Dialect {
     name: "openai_chat",
@@ -20,14 +24,21 @@ pub(super) const DIALECT: Dialect = Dialect {
     stream: |head, usage| Box::new(ChatStream { head, usage, begun: Vec::new() }),
     whole,
     error: openai::error,
+    call_id_prefix: "call_",
+    count: None,
+    stores: false,
 };
 
 fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
     let mut fields = Fields::of_body(json::parse(body)?)?;
-    let conversation = conversation(&mut fields)?;
+    let mut conversation =
+        Conversation { messages: messages::read(&mut fields)?, ..Conversation::default() };
+    let tool_use = tools::of_chat(&mut fields)?;
+    refuse_functions(&mut fields)?;
+    let thinking_budget = reasoning::of_chat(&mut fields, &mut conversation)?;
     let max_tokens = max_tokens(&mut fields)?;
     let n_logprobs = logprobs::of_chat(&mut fields)?;
-    let options = openai::answer_options(&mut fields, max_tokens, n_logprobs)?;
+    let mut options = openai::answer_options(&mut fields, max_tokens, n_logprobs)?;
     let text_only = |value: &Value| *value == json!(["text"]);
     fields.refuse_unless("modalities", " or send [\"text\"]", text_only)?;
     fields.refuse_unless("audio", "", |_| false)?;
@@ -35,7 +46,17 @@ fn parse(body: &[u8]) -> Result<ApiRequest, ApiError> {
     fields.refuse_unless("web_search_options", "", |_| false)?;
     fields.refuse_unless("verbosity", " or send \"medium\"", |value| value == "medium")?;
     fields.finish()?;
-    Ok(ApiRequest::Chat(ChatRequest { conversation, options }))
+    if !tool_use.tools.is_empty() && tool_use.choice != ToolChoice::None {
+        check_beside_tools(&options)?;
+    }
+    options.warnings.extend(tool_use.warnings);
+    conversation.tools = tool_use.tools;
+    Ok(ApiRequest::Chat(ChatRequest {
+        tool_choice: tool_use.choice,
+        parallel_tool_calls: tool_use.parallel,
+        thinking_budget,
+        ..ChatRequest::new(conversation, options)
+    }))
 }
 
 /// The newer of the two names is the older one's replacement; both at once must agree.
@@ -50,83 +71,25 @@ fn max_tokens(fields: &mut Fields) -> Result<Option<u64>, ApiError> {
     }
 }
 
-fn conversation(fields: &mut Fields) -> Result<Conversation, ApiError> {
-    let items = fields.required_list("messages")?;
-    if items.is_empty() {
-        return Err(ApiError::invalid("messages", "messages must hold at least one message"));
-    }
-    let messages =
-        items.into_iter().enumerate().map(|(i, item)| message(item, format!("messages[{i}]")));
-    Ok(Conversation { messages: messages.collect::<Result<_, _>>()?, ..Conversation::default() })
-}
-
-fn message(item: Value, path: String) -> Result<Message, ApiError> {
-    let mut fields = Fields::of(item, path)?;
-    let role = role(&mut fields)?;
+/// The older way to offer tools and to call one. The replies to it had a form of their own.
+fn refuse_functions(fields: &mut Fields) -> Result<(), ApiError> {
     let empty_list = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
-    fields.refuse_unless("tool_calls", " or send an empty list", empty_list)?;
-    fields.refuse_unless("annotations", " or send an empty list", empty_list)?;
-    fields.refuse_unless("refusal", " or send an empty text", |value| value == "")?;
-    let content = content(&mut fields, role)?;
-    let name = fields.string("name")?;
-    let reasoning = reasoning(&mut fields)?;
-    fields.finish()?;
-    Ok(Message { name, reasoning, ..Message::new(role, content) })
+    let none_or_auto = |value: &Value| value == "none" || value == "auto";
+    fields.refuse_unless("functions", " and send tools", empty_list)?;
+    fields.refuse_unless("function_call", " and send tool_choice", none_or_auto)
 }
 
-/// What the model thought, under either of the names in use.
-fn reasoning(fields: &mut Fields) -> Result<Option<String>, ApiError> {
-    let (one, other) = (fields.string("reasoning_content")?, fields.string("reasoning")?);
-    Ok(one.or(other).filter(|text| !text.is_empty()))
-}
-
-fn role(fields: &mut Fields) -> Result<Role, ApiError> {
-    match fields.required_string("role")?.as_str() {
-        "system" | "developer" => Ok(Role::System),
-        "user" => Ok(Role::User),
-        "assistant" => Ok(Role::Assistant),
-        other => {
-            let path = fields.path("role");
-            let message =
-                format!("{path} must be system, developer, user or assistant, not {other:?}");
-            Err(ApiError::invalid(path, message))
-        }
-    }
-}
-
-/// A text, or a list of text parts. Parts are joined by line breaks. An answer of the model may have none.
-fn content(fields: &mut Fields, role: Role) -> Result<String, ApiError> {
-    let path = fields.path("content");
-    let content = match role {
-        Role::Assistant => fields.take("content").unwrap_or_else(|| Value::from("")),
-        Role::System | Role::User | Role::Tool => fields.required("content")?,
+/// A call ends where its form does, and no grammar knows how calls are written.
+fn check_beside_tools(options: &AnswerOptions) -> Result<(), ApiError> {
+    let is_grammar = |rule: &FormatRule| matches!(rule.format, AnswerFormat::Gbnf(_));
+    let refused = match options {
+        _ if options.format.as_ref().is_some_and(is_grammar) => "grammar",
+        _ if options.ignore_end => "ignore_eos",
+        _ if options.min_tokens > 0 => "min_tokens",
+        _ => return Ok(()),
     };
-    match content {
-        Value::String(text) => Ok(text),
-        Value::Array(parts) => {
-            let texts = parts
-                .into_iter()
-                .enumerate()
-                .map(|(i, part)| text_part(part, format!("{path}[{i}]")));
-            Ok(texts.collect::<Result<Vec<_>, _>>()?.join("\n"))
-        }
-        other => Err(wrong_type(path, "a string or a list of text parts", &other)),
-    }
-}
-
-fn text_part(part: Value, path: String) -> Result<String, ApiError> {
-    let mut fields = Fields::of(part, path)?;
-    let kind = fields.string("type")?.unwrap_or_default();
-    if kind != "text" {
-        let path = fields.path("type");
-        let message = format!("{path} must be \"text\", not {kind:?}: this model reads only text");
-        return Err(ApiError::invalid(path, message).with_code("unsupported_parameter"));
-    }
-    let text = fields.required_string("text")?;
-    // Where a vendor's cache should end a prefix.
-    fields.ignore(&["cache_control"]);
-    fields.finish()?;
-    Ok(text)
+    let message = format!("{refused} cannot be kept beside tools: leave out one of the two");
+    Err(ApiError::invalid(refused, message).with_code("unsupported_parameter"))
 }
 
 fn whole(head: &ReplyHead, answer: &Answer) -> Value {
@@ -147,14 +110,33 @@ fn whole(head: &ReplyHead, answer: &Answer) -> Value {
 fn whole_choice(index: usize, choice: &Choice) -> Value {
     json!({
         "index": index,
-        "message": {"role": "assistant", "content": choice.text, "refusal": null},
+        "message": whole_message(choice),
         "logprobs": logprobs::chat(choice.logprobs.as_deref()),
         "finish_reason": openai::finish_reason(choice.reason),
     })
 }
 
-/// Writes chunks: for each choice one with the role, one for each text, one with the reason of the end; then the usage
-/// if asked. The last chunk has the timings.
+/// What an answer does not have is not there, except for its text.
+fn whole_message(choice: &Choice) -> Value {
+    let is_only_calls = choice.text.is_empty() && !choice.calls.is_empty();
+    let content = if is_only_calls { Value::Null } else { Value::from(choice.text.as_str()) };
+    let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+    if !choice.reasoning.is_empty() {
+        message["reasoning_content"] = choice.reasoning.as_str().into();
+    }
+    if !choice.calls.is_empty() {
+        message["tool_calls"] = choice.calls.iter().map(whole_call).collect();
+    }
+    message
+}
+
+fn whole_call(call: &Call) -> Value {
+    let function = json!({"name": call.name, "arguments": call.arguments});
+    json!({"id": call.id, "type": "function", "function": function})
+}
+
+/// Writes chunks: for each choice one with the role, one for each piece of it, one with the reason of the end; then the
+/// usage if asked. The last chunk has the timings.
 struct ChatStream {
     head: ReplyHead,
     usage: bool,
@@ -206,10 +188,22 @@ impl ChatStream {
         openai::last_frames(last, self.usage.then(|| self.chunk(&json!([]))), totals)
     }
 
-    fn delta(&self, delta: &Delta) -> Frame {
-        let logprobs = logprobs::chat(delta.logprobs.as_deref());
-        Frame::json(&self.one(delta.choice, &json!({"content": delta.text}), &logprobs, None))
+    /// The frame of a piece of a choice, after that of the role where it was not told yet.
+    fn piece(&mut self, choice: u32, delta: &Value, logprobs: &Value) -> Vec<Frame> {
+        let begin = self.begin(choice);
+        let piece = Frame::json(&self.one(choice, delta, logprobs, None));
+        begin.into_iter().chain([piece]).collect()
     }
+
+    fn text(&mut self, delta: &Delta) -> Vec<Frame> {
+        let logprobs = logprobs::chat(delta.logprobs.as_deref());
+        self.piece(delta.choice, &json!({"content": delta.text}), &logprobs)
+    }
+}
+
+/// A delta of one call.
+fn call_delta(call: &Value) -> Value {
+    json!({"tool_calls": [call]})
 }
 
 impl ReplyStream for ChatStream {
@@ -219,11 +213,23 @@ impl ReplyStream for ChatStream {
 
     fn event(&mut self, event: &Event) -> Vec<Frame> {
         match event {
-            Event::Delta(delta) => {
-                let begin = self.begin(delta.choice);
-                begin.into_iter().chain([self.delta(delta)]).collect()
+            Event::Started(_) => Vec::new(),
+            Event::Reasoning { choice, text } => {
+                self.piece(*choice, &json!({"reasoning_content": text}), &Value::Null)
             }
-            Event::Finished { choice, reason, totals } => {
+            Event::Delta(delta) => self.text(delta),
+            // Only the first delta of a call tells what it is; the others are found by the index.
+            Event::ToolCall { choice, index, id, name } => {
+                let function = json!({"name": name, "arguments": ""});
+                let call =
+                    json!({"index": index, "id": id, "type": "function", "function": function});
+                self.piece(*choice, &call_delta(&call), &Value::Null)
+            }
+            Event::ToolArguments { choice, index, fragment } => {
+                let call = json!({"index": index, "function": {"arguments": fragment}});
+                self.piece(*choice, &call_delta(&call), &Value::Null)
+            }
+            Event::Finished { choice, reason, totals, .. } => {
                 let begin = self.begin(*choice);
                 begin.into_iter().chain(self.finished(*choice, *reason, *totals)).collect()
             }

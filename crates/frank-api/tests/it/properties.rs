@@ -1,6 +1,8 @@
 //! Any bytes and any JSON as a request: read, or refused with a 400 that names the field. Never a panic.
 
-use frank_api::{ApiError, ApiRequest, DIALECTS, Dialect, ErrorKind};
+use std::collections::BTreeSet;
+
+use frank_api::{ApiError, ApiRequest, ChatRequest, DIALECTS, Dialect, ErrorKind, ToolChoice};
 use proptest::prelude::{Just, Strategy, any, prop, prop_oneof, proptest};
 use serde_json::{Map, Value, json};
 
@@ -64,6 +66,14 @@ pub(crate) const FIELDS: &[&str] = &[
     "audio",
     "reasoning_effort",
     "chat_template_kwargs",
+    "enable_thinking",
+    "thinking",
+    "reasoning",
+    "thinking_budget",
+    "thinking_budget_tokens",
+    "reasoning_budget",
+    "reasoning_format",
+    "include_reasoning",
     "store",
     "prediction",
     "parallel_tool_calls",
@@ -87,6 +97,17 @@ const INNER: &[&str] = &[
     "tool_calls",
     "include_usage",
     "function",
+    "arguments",
+    "parameters",
+    "tool_call_id",
+    "function_call",
+    "allowed_tools",
+    "mode",
+    "tools",
+    "effort",
+    "enabled",
+    "enable_thinking",
+    "reasoning_effort",
     "id",
     "schema",
     "json_schema",
@@ -105,6 +126,11 @@ const WORDS: &[&str] = &[
     "json_object",
     "json_schema",
     "medium",
+    "function",
+    "required",
+    "allowed_tools",
+    "enabled",
+    "{\"a\": [1]}",
     "top_k",
     "edskypmxt",
     "",
@@ -120,7 +146,7 @@ fn number() -> impl Strategy<Value = Value> {
     ]
 }
 
-fn value() -> impl Strategy<Value = Value> {
+pub(crate) fn value() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         prop::sample::select(WORDS).prop_map(str::to_owned),
         any::<String>(),
@@ -143,15 +169,19 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-fn dialect() -> impl Strategy<Value = &'static Dialect> {
+pub(crate) fn dialect() -> impl Strategy<Value = &'static Dialect> {
     (0..DIALECTS.len()).prop_map(|index| &DIALECTS[index])
 }
 
 /// A request of `dialect` that is taken.
-fn taken(dialect: &Dialect) -> Map<String, Value> {
+pub(crate) fn taken(dialect: &Dialect) -> Map<String, Value> {
     let body = match dialect.name {
         "openai_chat" => json!({"messages": [{"role": "user", "content": "Hi"}]}),
         "completions" => json!({"prompt": "Once"}),
+        "responses" => json!({"input": "Hi"}),
+        "messages" => {
+            json!({"max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]})
+        }
         other => panic!("a request of {other} belongs here"),
     };
     body.as_object().expect("it is an object").clone()
@@ -172,6 +202,9 @@ fn check_refusal(error: &ApiError, body: &str) -> String {
 }
 
 fn check_taken(request: &ApiRequest) {
+    if let ApiRequest::Chat(chat) = request {
+        check_tools(chat);
+    }
     let options = request.options();
     let sampling = &options.sampling;
     let is_in =
@@ -193,6 +226,21 @@ fn check_taken(request: &ApiRequest) {
     assert!(options.min_tokens <= options.max_tokens.unwrap_or(u64::MAX));
     assert_ne!(options.max_tokens, Some(0));
     assert!(options.stop.iter().all(|stop| !stop.is_empty()));
+}
+
+/// What the server relies on, whichever dialect read it.
+fn check_tools(chat: &ChatRequest) {
+    let names: BTreeSet<&str> =
+        chat.conversation.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names.len(), chat.conversation.tools.len(), "{names:?}");
+    assert!(!names.contains(""), "{names:?}");
+    match &chat.tool_choice {
+        ToolChoice::Auto | ToolChoice::None => {}
+        ToolChoice::Required => assert!(!names.is_empty()),
+        ToolChoice::Named(name) => assert!(names.contains(name.as_str()), "{name} of {names:?}"),
+    }
+    assert!(chat.conversation.variables.len() <= 16);
+    assert!(chat.options.warnings.iter().all(|warning| warning.is_ascii()));
 }
 
 proptest! {

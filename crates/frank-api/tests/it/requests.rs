@@ -7,17 +7,22 @@ use frank_chat::{Message, Role};
 use serde_json::{Value, json};
 
 use crate::dialect;
+use crate::openapi::check_allowed;
 use crate::properties::FIELDS;
 
-fn parse_chat(body: &Value) -> Result<ChatRequest, ApiError> {
-    match (dialect("openai_chat").parse)(body.to_string().as_bytes())? {
+pub(crate) fn parse_chat(body: &Value) -> Result<ChatRequest, ApiError> {
+    let request = (dialect("openai_chat").parse)(body.to_string().as_bytes())?;
+    check_allowed(dialect("openai_chat"), body);
+    match request {
         ApiRequest::Chat(request) => Ok(request),
         ApiRequest::Completion(_) => panic!("a chat dialect gave a completion"),
     }
 }
 
 pub(crate) fn parse_completion(body: &Value) -> Result<CompletionRequest, ApiError> {
-    match (dialect("completions").parse)(body.to_string().as_bytes())? {
+    let request = (dialect("completions").parse)(body.to_string().as_bytes())?;
+    check_allowed(dialect("completions"), body);
+    match request {
         ApiRequest::Completion(request) => Ok(request),
         ApiRequest::Chat(_) => panic!("a completion dialect gave a chat"),
     }
@@ -91,6 +96,20 @@ fn max_tokens_of_nothing_is_refused_and_a_huge_one_is_taken() {
 }
 
 #[test]
+fn an_integer_may_be_written_with_a_fraction_of_nothing() {
+    let request = accepted(json!({"max_tokens": 5.0, "top_k": 40.0, "seed": -1.0}));
+    assert_eq!(request, accepted(json!({"max_tokens": 5, "top_k": 40, "seed": -1})));
+    assert_eq!(accepted(json!({"max_tokens": 1e300})), accepted(json!({"max_tokens": u64::MAX})));
+    refused(json!({"max_tokens": 5.5}), "max_tokens", "an integer");
+    refused(json!({"max_tokens": -5.0}), "max_tokens", "at least 1");
+    refused(json!({"top_k": 1e300}), "top_k", "must be from");
+    refused(json!({"seed": -1e300}), "seed", "an integer");
+    let prompt = |ids: Value| parse_completion(&json!({"prompt": ids})).map(|one| one.prompt);
+    assert_eq!(prompt(json!([1.0, 2])).unwrap(), prompt(json!([1, 2])).unwrap());
+    assert!(prompt(json!([1.5])).is_err() && prompt(json!([-1.0])).is_err());
+}
+
+#[test]
 fn stop_is_a_text_or_up_to_sixteen() {
     let stops = |value: Value| accepted(json!({"stop": value})).options.stop;
     assert_eq!(stops(json!("\n")), ["\n"]);
@@ -117,18 +136,12 @@ fn usage_in_a_stream_only_when_asked() {
 
 #[test]
 fn parameters_that_cannot_be_honoured_are_named() {
-    let tool = json!([{"type": "function", "function": {"name": "f"}}]);
     for (name, value) in [
-        ("tools", tool.clone()),
-        ("functions", tool),
-        ("tool_choice", json!("required")),
-        ("function_call", json!({"name": "f"})),
         ("audio", json!({"voice": "x"})),
         ("modalities", json!(["text", "audio"])),
         ("prediction", json!({"type": "content", "content": "x"})),
         ("store", json!(true)),
         ("verbosity", json!("low")),
-        ("return_token_ids", json!(true)),
         ("web_search_options", json!({})),
     ] {
         let mut extra = json!({});
@@ -146,7 +159,7 @@ fn values_and_hints_that_change_nothing_are_taken() {
         json!({"response_format": {"type": "text"}, "logprobs": false, "top_logprobs": 0, "logit_bias": {}, "n_probs": 0, "grammar": ""}),
         json!({"user": "u", "metadata": {"a": "b"}, "store": false, "service_tier": "auto"}),
         json!({"safety_identifier": "x", "prompt_cache_key": "y", "modalities": ["text"]}),
-        json!({"reasoning_effort": "low", "verbosity": "medium", "return_token_ids": false, "min_tokens": 0}),
+        json!({"verbosity": "medium", "return_token_ids": false, "min_tokens": 0}),
     ] {
         assert_eq!(accepted(extra), plain);
     }
@@ -160,6 +173,19 @@ fn load_generators_can_ask_for_an_exact_number_of_tokens() {
     assert_eq!(accepted(json!({"min_tokens": 8, "stop": "x"})).options.min_tokens, 8);
     refused(json!({"min_tokens": 9, "max_tokens": 8}), "min_tokens", "must be from 0 to 8");
     refused(json!({"min_tokens": -1}), "min_tokens", "must be from 0");
+}
+
+#[test]
+fn load_generators_are_told_what_they_ask_for_in_vain() {
+    let options = json!({"include_usage": true, "continuous_usage_stats": true});
+    let request =
+        accepted(json!({"stream": true, "stream_options": options, "return_token_ids": true}));
+    assert_eq!(request.options.delivery, Delivery::Stream { usage: true });
+    let [one, other] = request.options.warnings.as_slice() else { panic!("two sentences") };
+    assert!(one.starts_with("return_token_ids has no effect"), "{one}");
+    assert!(other.starts_with("stream_options.continuous_usage_stats has no effect"), "{other}");
+    let off = json!({"stream": true, "stream_options": {"continuous_usage_stats": false}});
+    assert!(accepted(off).options.warnings.is_empty());
 }
 
 #[test]
@@ -206,12 +232,10 @@ fn messages_that_cannot_be_read_are_named_by_their_place() {
         "must be \"text\", not \"image_url\"",
     );
     refused(
-        json!([{"role": "tool", "content": "x", "tool_call_id": "1"}]),
-        "messages[0].role",
-        "not \"tool\"",
+        json!([{"role": "user", "content": "x", "tool_call_id": "1"}]),
+        "messages[0].tool_call_id",
+        "unknown parameter",
     );
-    let calls = json!([{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}]);
-    refused(calls, "messages[0].tool_calls", "not supported");
     refused(
         json!([{"role": "user", "content": "x", "weight": 1}]),
         "messages[0].weight",

@@ -21,7 +21,7 @@ fn every_transcript_of_every_dialect_gives_its_exact_reply() {
     }
 }
 
-fn cases(dialect: &Dialect) -> Vec<PathBuf> {
+pub(crate) fn cases(dialect: &Dialect) -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/transcripts").join(dialect.name);
     let files = fs::read_dir(&folder).expect("each dialect has a folder of transcripts");
     let paths = files.map(|file| file.expect("the folder can be read").path());
@@ -48,7 +48,7 @@ fn check(dialect: &Dialect, case: &Path) {
     );
 }
 
-fn replay(dialect: &Dialect, transcript: &Value) -> String {
+pub(crate) fn replay(dialect: &Dialect, transcript: &Value) -> String {
     let body = transcript["request"].to_string();
     let request = match (dialect.parse)(body.as_bytes()) {
         Ok(request) => request,
@@ -58,6 +58,7 @@ fn replay(dialect: &Dialect, transcript: &Value) -> String {
         id: format!("{}0", dialect.id_prefix),
         created: 1_700_000_000,
         model: "test-model".to_owned(),
+        echo: request.options().echo.clone(),
     };
     let events: Vec<Event> =
         transcript["events"].as_array().expect("events are a list").iter().map(event).collect();
@@ -77,22 +78,41 @@ fn frame_text(frame: &Frame) -> String {
     format!("{name}data: {}\n\n", frame.data)
 }
 
+/// One of: `{"started": prompt tokens, "cached_tokens"}`, `{"reasoning": …}`, `{"text": …, "logprobs"}`,
+/// `{"call": name, "id": …, "index"}`, `{"arguments": fragment, "index"}`, `{"finished": reason, "stop_text", "prompt_tokens", …}`,
+/// `{"failed": message}`; each with `choice` where it is not 0.
 fn event(value: &Value) -> Event {
-    let choice = u32::try_from(value["choice"].as_u64().unwrap_or(0)).expect("few choices");
-    if let Some(text) = value["text"].as_str() {
+    let number = |name: &str| u32::try_from(value[name].as_u64().unwrap_or(0)).expect("few");
+    let text = |name: &str| value[name].as_str().map(str::to_owned);
+    let (choice, index) = (number("choice"), number("index"));
+    if let Some(text) = text("text") {
         let logprobs = value["logprobs"].as_array().map(|all| all.iter().map(token).collect());
-        return Event::Delta(Delta { choice, text: text.to_owned(), logprobs });
+        Event::Delta(Delta { choice, text, logprobs })
+    } else if let Some(message) = text("failed") {
+        Event::Failed(ApiError::new(ErrorKind::Internal, message))
+    } else if let Some(text) = text("reasoning") {
+        Event::Reasoning { choice, text }
+    } else if let Some(name) = text("call") {
+        let id = text("id").expect("a call has an id");
+        Event::ToolCall { choice, index, id, name }
+    } else if let Some(fragment) = text("arguments") {
+        Event::ToolArguments { choice, index, fragment }
+    } else if let Some(prompt_tokens) = value["started"].as_u64() {
+        let cached_tokens = value["cached_tokens"].as_u64().unwrap_or(0);
+        Event::Started(Usage { prompt_tokens, cached_tokens, ..Usage::default() })
+    } else {
+        let totals = value.get("prompt_tokens").map(|_| totals(value));
+        Event::Finished { choice, reason: reason(value), stop_text: text("stop_text"), totals }
     }
-    if let Some(message) = value["failed"].as_str() {
-        return Event::Failed(ApiError::new(ErrorKind::Internal, message));
-    }
-    let reason = match value["finished"].as_str() {
+}
+
+fn reason(value: &Value) -> FinishReason {
+    match value["finished"].as_str() {
         Some("stop") => FinishReason::Stop,
         Some("length") => FinishReason::Length,
+        Some("tool_calls") => FinishReason::ToolCalls,
         other => panic!("unknown end {other:?}"),
-    };
-    let totals = value.get("prompt_tokens").map(|_| totals(value));
-    Event::Finished { choice, reason, totals }
+    }
 }
 
 fn totals(value: &Value) -> Totals {
@@ -101,6 +121,7 @@ fn totals(value: &Value) -> Totals {
         prompt_tokens: count("prompt_tokens"),
         cached_tokens: count("cached_tokens"),
         completion_tokens: count("completion_tokens"),
+        reasoning_tokens: count("reasoning_tokens"),
     };
     let ms = |name: &str| value[name].as_f64().unwrap_or(0.0);
     let timings = Timings { prompt_ms: ms("prompt_ms"), completion_ms: ms("completion_ms") };
@@ -132,32 +153,22 @@ fn answer(events: &[Event]) -> Answer {
     let mut choices: Vec<Choice> = Vec::new();
     for event in events {
         let index = match event {
-            Event::Delta(delta) => delta.choice,
-            Event::Finished { choice, .. } => *choice,
+            Event::Started(_) => continue,
+            Event::Reasoning { choice, .. }
+            | Event::Delta(Delta { choice, .. })
+            | Event::ToolCall { choice, .. }
+            | Event::ToolArguments { choice, .. }
+            | Event::Finished { choice, .. } => *choice as usize,
             Event::Failed(error) => {
                 panic!("a whole answer that failed has no body of its own: {error}")
             }
-        } as usize;
+        };
         if choices.len() <= index {
-            let empty =
-                Choice { text: String::new(), logprobs: None, reason: FinishReason::Length };
-            choices.resize(index + 1, empty);
+            choices.resize(index + 1, Choice::default());
         }
-        let choice = &mut choices[index];
-        match event {
-            Event::Delta(delta) => {
-                choice.text.push_str(&delta.text);
-                if let Some(more) = &delta.logprobs {
-                    choice.logprobs.get_or_insert_default().extend(more.iter().cloned());
-                }
-            }
-            Event::Finished { reason, totals, .. } => {
-                choice.reason = *reason;
-                if let Some(totals) = totals {
-                    return Answer { choices, totals: *totals };
-                }
-            }
-            Event::Failed(_) => {}
+        choices[index].push(event.clone());
+        if let Event::Finished { totals: Some(totals), .. } = event {
+            return Answer { choices, totals: *totals };
         }
     }
     panic!("the events do not finish");

@@ -8,6 +8,21 @@ use super::error::TemplateError;
 use crate::conversation::{Conversation, Message, Tool, ToolCall};
 use crate::guard::ControlTexts;
 
+/// Variables and functions that every template has; no client sets them.
+const RESERVED: [&str; 11] = [
+    "messages",
+    "tools",
+    "bos_token",
+    "eos_token",
+    "add_generation_prompt",
+    "documents",
+    "strftime_now",
+    "raise_exception",
+    "namespace",
+    "range",
+    "dict",
+];
+
 /// Makes template values of texts that strangers wrote.
 pub(super) struct Guarding<'a> {
     pub(super) controls: ControlTexts<'a>,
@@ -27,7 +42,23 @@ impl Guarding<'_> {
             conversation.messages.iter().map(|message| self.message(message)).collect();
         let tools: Vec<Value> = conversation.tools.iter().map(|tool| self.tool(tool)).collect();
         let tools = if tools.is_empty() { Value::from(()) } else { Value::from(tools) };
-        Ok(context! { messages, tools })
+        Ok(context! { messages, tools, ..self.switches(conversation) })
+    }
+
+    /// What this conversation sets beside its messages. A switch that is not set has no name, so that templates take their
+    /// own defaults.
+    fn switches(&self, conversation: &Conversation) -> Value {
+        let thinking = conversation.thinking.map(Value::from);
+        let switches = of_pairs([
+            ("enable_thinking", thinking.clone()),
+            ("thinking", thinking),
+            ("reasoning_effort", conversation.effort.as_deref().map(|effort| self.text(effort))),
+        ]);
+        let variables = conversation.variables.iter();
+        let variables = variables.filter(|(name, _)| !RESERVED.contains(&name.as_str()));
+        let variables =
+            Value::from_pairs(variables.map(|(name, value)| (name.as_str(), self.json(value))));
+        context! { ..switches, ..variables }
     }
 
     /// What is not there has no key. Reasoning has the name that most templates read and the older one.

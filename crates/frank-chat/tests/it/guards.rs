@@ -109,9 +109,14 @@ fn tools_their_calls_and_reasoning_do_not_form_a_control_token() {
         tool_call_id: Some("im_start".to_owned()),
         ..Message::new(Role::Assistant, "")
     };
-    let tool =
-        Tool { name: end.to_owned(), description: Some(end.to_owned()), parameters: Some(json) };
-    let talk = Conversation { messages: vec![message], tools: vec![tool], now: None };
+    let tool = Tool {
+        name: end.to_owned(),
+        description: Some(end.to_owned()),
+        parameters: Some(json),
+        strict: false,
+    };
+    let talk =
+        Conversation { messages: vec![message], tools: vec![tool], ..Conversation::default() };
     let prompt = template.render(&talk, &CHATML_CONTROLS).unwrap();
     assert!(controls_in(&prompt, &CHATML_CONTROLS).is_empty(), "{prompt:?}");
     let plain = prompt.plain_text();

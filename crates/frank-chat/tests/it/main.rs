@@ -1,5 +1,8 @@
 //! What a chat template makes of a conversation, and what it cannot do.
 
+mod calls;
+mod conversations;
+mod formats;
 mod guards;
 mod hostile;
 mod oracle;

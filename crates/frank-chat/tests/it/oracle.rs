@@ -1,5 +1,6 @@
 //! The same prompts as Python's Jinja set up as `transformers` does, which `tests/oracle/render.py` asks.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,7 @@ fn conversation(job: &Job) -> Conversation {
         messages: list(&job.messages).iter().map(message).collect(),
         tools: list(&job.tools).iter().map(tool).collect(),
         now: Some(NOW),
+        ..Conversation::default()
     }
 }
 
@@ -98,12 +100,42 @@ fn message(value: &Value) -> Message {
     }
 }
 
+/// The messages of a job in the form in which frank gives them to the template.
+fn accepted(template: &ChatTemplate, job: &Job) -> Value {
+    match template.accepted(&conversation(job)) {
+        Cow::Borrowed(_) => job.messages.clone(),
+        Cow::Owned(talk) => talk.messages.iter().map(message_json).collect(),
+    }
+}
+
+fn message_json(message: &Message) -> Value {
+    let mut json = json!({"role": message.role.as_str(), "content": message.content});
+    let mut set = |key: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            json[key] = value;
+        }
+    };
+    let text = |text: &Option<String>| text.as_deref().map(Value::from);
+    set("name", text(&message.name));
+    set("thinking", text(&message.reasoning));
+    set("reasoning_content", text(&message.reasoning));
+    set("tool_call_id", text(&message.tool_call_id));
+    let call = |call: &ToolCall| {
+        json!({"id": call.id, "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments}})
+    };
+    let calls: Vec<Value> = message.tool_calls.iter().map(call).collect();
+    set("tool_calls", (!calls.is_empty()).then(|| Value::from(calls)));
+    json
+}
+
 fn tool(value: &Value) -> Tool {
     let function = &value["function"];
     Tool {
         name: function["name"].as_str().unwrap_or_default().to_owned(),
         description: function["description"].as_str().map(str::to_owned),
         parameters: function.get("parameters").cloned(),
+        strict: false,
     }
 }
 
@@ -246,10 +278,13 @@ const LENIENT: [(&str, &str); 5] = [
 fn jobs() -> Vec<Job> {
     let mut jobs = Vec::new();
     for (template, source) in templates() {
+        let compiled = ChatTemplate::new(&source, BOS, EOS).expect("every template compiles");
         for (name, messages, tools) in conversations() {
             let lenient = LENIENT.iter().any(|(name, _)| *name == template);
             let name = format!("{template}: {name}");
-            jobs.push(Job { name, source: source.clone(), messages, tools, lenient });
+            let mut job = Job { name, source: source.clone(), messages, tools, lenient };
+            job.messages = accepted(&compiled, &job);
+            jobs.push(job);
         }
     }
     jobs

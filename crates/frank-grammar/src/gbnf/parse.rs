@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::chars::Chars;
-use super::syntax::{Kind, Node, Rules};
 use crate::error::GrammarError;
 use crate::limits::Limits;
+use crate::rules::Chars;
+use crate::rules::{Kind, Node, Rules};
 
 /// Repetitions of one element, as many as llama.cpp allows.
 const REPEAT_MAX: u32 = 2_000;
@@ -76,7 +76,7 @@ impl Parser<'_> {
             return Err(self.error_at(0, format!("there is no rule {ROOT}")));
         };
         // Indices were given in order and all are defined.
-        Ok(Rules { bodies: bodies.into_values().collect(), root })
+        Ok(Rules { bodies: bodies.into_values().collect(), root, schemas: Vec::new() })
     }
 
     fn choice(&mut self, lines: Lines) -> Result<Node, GrammarError> {

@@ -6,9 +6,9 @@ use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
-use super::chars::Chars;
 use super::parse::parse;
-use super::syntax::{Kind, Node, Rules};
+use crate::rules::Chars;
+use crate::rules::{Kind, Node, Rules};
 use crate::{Grammar, Limits, MatchError, Matcher, Vocabulary};
 
 /// Characters of a text, at most.
@@ -90,6 +90,7 @@ impl Plain<'_> {
                 }
                 ends
             }
+            Kind::Text(_) | Kind::Token(_) | Kind::Json(_) => unreachable!("GBNF has none"),
         }
     }
 }

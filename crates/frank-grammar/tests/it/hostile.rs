@@ -2,6 +2,7 @@
 //! than its share.
 
 use std::iter::repeat_n;
+use std::time::{Duration, Instant};
 
 use frank_grammar::{Grammar, GrammarError, Limits};
 use rand::seq::IndexedRandom;
@@ -13,6 +14,9 @@ use crate::walk::SMALL;
 
 /// Steps of an answer that is followed.
 const STEPS: usize = 40;
+
+/// A schema takes a fraction of a second on a quiet machine.
+const TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Compiles a grammar and follows it for some steps; its refusals are as good as its answers.
 fn follow(name: &str, grammar: &Grammar) {
@@ -115,10 +119,85 @@ fn schemas() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// Schemas that are small and would be huge when they are written out, or large and as simple as can be.
+fn bombs() -> Vec<(&'static str, Value)> {
+    let doubling = |keyword: &str| {
+        let definition = |n: usize| json!({keyword: [{"$ref": format!("#/$defs/d{}", n + 1)}, {"$ref": format!("#/$defs/d{}", n + 1)}]});
+        let mut all: Map<String, Value> =
+            (0..40).map(|n| (format!("d{n}"), definition(n))).collect();
+        all.insert(
+            "d40".to_owned(),
+            json!({"type": "object", "properties": {"a": {"type": "string"}}}),
+        );
+        json!({"$defs": all, "$ref": "#/$defs/d0"})
+    };
+    let names = |n: usize| -> Vec<String> { (0..n).map(|n| format!("name{n}")).collect() };
+    let optional = |n: usize| -> Map<String, Value> {
+        names(n).into_iter().map(|name| (name, json!({"type": "integer"}))).collect()
+    };
+    let needs = |n: usize| -> Map<String, Value> {
+        names(n).into_iter().map(|name| (name, json!(["other"]))).collect()
+    };
+    let exclusive = |n: usize| -> Vec<Value> {
+        names(n).into_iter().map(|name| json!({"required": [name]})).collect()
+    };
+    vec![
+        ("a million constants", json!({"enum": (0..1_000_000).collect::<Vec<_>>()})),
+        ("many constants", json!({"enum": names(15_000)})),
+        ("many numbers", json!({"enum": (0..30_000).collect::<Vec<_>>()})),
+        ("a billion items", json!({"type": "array", "maxItems": 1_000_000_000})),
+        ("a billion items at least", json!({"type": "array", "minItems": 1_000_000_000, "items": {"enum": ["a", 1]}})),
+        ("arrays of arrays of many", (0..8).fold(json!(true), |inner, _| json!({"type": "array", "items": inner, "minItems": 90_000, "maxItems": 100_000}))),
+        ("a hundred million characters", json!({"type": "string", "minLength": 100_000_000})),
+        ("more characters than there are", json!({"type": "string", "maxLength": u64::MAX >> 1})),
+        ("many bounded strings", json!({"type": "object", "properties": names(500).into_iter().map(|name| (name, json!({"type": "string", "minLength": 900, "maxLength": 5_000}))).collect::<Map<_, _>>()})),
+        ("references that double in anyOf", doubling("anyOf")),
+        ("references that double in allOf", doubling("allOf")),
+        ("references that double in oneOf", doubling("oneOf")),
+        ("references that double in items", doubling("prefixItems")),
+        ("many optional properties", json!({"type": "object", "properties": optional(4_000)})),
+        ("one of many optional properties", json!({"type": "object", "properties": optional(30), "minProperties": 1})),
+        ("properties that need others", json!({"type": "object", "dependentRequired": needs(6)})),
+        ("properties that need others, as many as may be", json!({"type": "object", "properties": optional(5), "dependentRequired": needs(5), "allOf": [{"dependentRequired": needs(5)}, {"dependentRequired": needs(5)}]})),
+        ("exactly one of many properties", json!({"type": "object", "oneOf": exclusive(120)})),
+        ("classes that are repeated", json!({"type": "string", "pattern": "^(\\w\\W?){1,900}(\\s\\S){1,900}$", "maxLength": 100_000})),
+        ("patterns to tell apart", json!({"type": "object", "patternProperties": (0..40).map(|n| (format!("^(?:a|b)*a(?:a|b){{{}}}c{n}$", 9 + n % 5), json!({}))).collect::<Map<_, _>>()})),
+        ("a pattern of names of a pattern", json!({"type": "object", "propertyNames": {"pattern": "^(a|aa)*b{1,999}$"}, "minProperties": 1})),
+        ("long formats beside patterns", json!({"type": "string", "format": "email", "pattern": "(a.*){30}", "maxLength": 90})),
+        ("wide whole numbers", json!({"type": "integer", "minimum": -9_223_372_036_854_775_807_i64, "maximum": 9_223_372_036_854_775_807_i64, "multipleOf": 19_997})),
+        ("far steps", json!({"type": "integer", "multipleOf": 9_999_991})),
+        ("small steps", json!({"type": "number", "multipleOf": 1e-12, "minimum": 1e-9, "maximum": 1e300})),
+        ("anchors by the thousand", json!({"$defs": (0..800).map(|n| (format!("d{n}"), json!({"$anchor": format!("a{n}"), "anyOf": [{"$ref": format!("#a{}", 799 - n)}, true]}))).collect::<Map<_, _>>(), "$ref": "#a0"})),
+        ("names with escapes", json!({"$defs": {"a/b": {"properties": {"x": {"$ref": "#/$defs/a~1b"}, "y": {"$ref": "#/$defs/a~1b/properties/x"}}}}, "$ref": "#/$defs/a~1b"})),
+    ]
+}
+
 #[test]
 fn hostile_schemas_are_refused_or_followed_within_the_limits() {
-    for (name, schema) in schemas() {
+    for (name, schema) in schemas().into_iter().chain(bombs()) {
+        let start = Instant::now();
         follow(name, &Grammar::json_schema(&schema));
+        let time = start.elapsed();
+        assert!(time < TIME_MAX, "{name} took {time:?}");
+    }
+}
+
+#[test]
+fn a_schema_over_a_limit_is_told_what_would_do() {
+    let cases = [
+        (
+            json!({"type": "object", "properties": {"a": {"enum": (0..60_000).collect::<Vec<_>>()}}}),
+            "bytes",
+        ),
+        (
+            json!({"oneOf": [{"type": "string"}, {"type": "string", "maxLength": 3}]}),
+            "anyOf would do",
+        ),
+    ];
+    for (schema, expected) in cases {
+        let error = SMALL.try_compile(&Grammar::json_schema(&schema)).err();
+        let text = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(text.contains(expected), "{text:?}");
     }
 }
 
@@ -217,7 +296,8 @@ fn what_exceeds_a_limit_is_refused_by_its_name() {
 fn work_beyond_the_fuel_is_a_refusal_and_not_a_wait() {
     let limits = Limits { compile_fuel: 50, ..Limits::default() };
     let error = Grammar::json_object().compile(&SMALL.vocabulary, &limits).err();
-    assert!(matches!(error, Some(GrammarError::Unusable(_))), "{error:?}");
+    let expected = |text: &String| text.contains("simpler patterns");
+    assert!(matches!(&error, Some(GrammarError::Unusable(text)) if expected(text)), "{error:?}");
     let limits = Limits { step_items: 1, step_fuel: 1, ..Limits::default() };
     let error = Grammar::json_object().compile(&SMALL.vocabulary, &limits).err();
     assert!(matches!(error, Some(GrammarError::Unusable(_))), "{error:?}");

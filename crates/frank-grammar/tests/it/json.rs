@@ -52,6 +52,61 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
+/// A schema of each kind that agents and clients for structured output send.
+fn kinds() -> Vec<Value> {
+    let object = |properties: Value| json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let string = |format: &str| json!({"type": "string", "format": format});
+    let mut kinds: Vec<Value> = [
+        "date-time",
+        "date",
+        "time",
+        "duration",
+        "email",
+        "hostname",
+        "ipv4",
+        "ipv6",
+        "uuid",
+        "uri",
+        "uri-reference",
+        "json-pointer",
+        "relative-json-pointer",
+        "idn-email",
+        "iri",
+    ]
+    .map(string)
+    .into();
+    kinds.extend([
+        object(json!({"command": {"type": "string"}, "timeout": {"type": "integer", "exclusiveMinimum": 0, "maximum": 600_000}})),
+        object(json!({"edits": {"type": "array", "minItems": 1, "items": object(json!({"old": {"type": "string"}, "new": {"type": "string"}}))}})),
+        json!({"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {"type": ["string", "number"]}}),
+        json!({"type": "object", "propertyNames": {"pattern": "^[a-z_]{1,8}$"}, "additionalProperties": {"type": "boolean"}}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {}}, "minProperties": 1}),
+        json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"const": 1}}, "dependentRequired": {"a": ["b"]}, "maxProperties": 2, "additionalProperties": false}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "not": {"required": ["a", "b"]}, "additionalProperties": false}),
+        json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "additionalProperties": false}),
+        json!({"allOf": [{"$ref": "#/definitions/base~1"}, {"properties": {"kind": {"enum": ["a", "b"]}}, "required": ["kind"]}],
+            "definitions": {"base/": {"type": "object", "properties": {"id": {"type": "integer", "format": "int32"}}, "required": ["id"]}}}),
+        json!({"type": "array", "items": [{"type": "integer"}, {"type": "string"}], "additionalItems": {"type": "null"}, "maxItems": 4,
+            "$schema": "http://json-schema.org/draft-07/schema#"}),
+        json!({"type": "number", "multipleOf": 0.01, "minimum": -1, "exclusiveMaximum": 1}),
+        json!({"type": "integer", "multipleOf": 7, "minimum": 100, "maximum": 9_000}),
+        json!({"type": "string", "pattern": "^\\S+(\\s[[a-z]+)?.$", "minLength": 3, "maxLength": 30}),
+        json!({"type": "string", "pattern": "[0-9]{2}", "maxLength": 10}),
+        json!({"type": "object", "properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}}, "required": ["next"], "additionalProperties": false}),
+        json!({"type": "object", "patternProperties": {"^S_": {"type": "string"}, "^I_": {"type": "integer"}}, "additionalProperties": false}),
+        json!({"type": "object", "properties": {"a": {}}, "required": ["a", "z"], "unevaluatedProperties": false, "patternProperties": {"^z$": {"type": "null"}}}),
+        json!({"const": {"a": [1, null, "x"], "b": {}}}),
+    ]);
+    kinds
+}
+
+#[test]
+fn every_kind_of_schema_is_accepted_and_its_random_answers_validate() {
+    for schema in kinds() {
+        check(&SMALL, &schema, 8);
+    }
+}
+
 fn check(words: &Words, schema: &Value, n_answers: u64) {
     let validator = jsonschema::options()
         .should_validate_formats(true)

@@ -3,5 +3,6 @@
 mod gbnf;
 mod hostile;
 mod json;
+mod pattern;
 mod schemas;
 mod walk;

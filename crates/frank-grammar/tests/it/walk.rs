@@ -1,5 +1,6 @@
 //! Answers under a grammar: given ones, token by token, and random ones.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -33,9 +34,15 @@ pub(crate) static SMALL: LazyLock<Words> = LazyLock::new(|| {
     ];
     texts.extend(longer.iter().map(|text| text.as_bytes().to_vec()));
     let ends = vec![255, 257];
-    let vocabulary = Vocabulary::from_words(&texts, &ends).expect("a small vocabulary");
-    Words { vocabulary, texts, ends }
+    let controls: BTreeMap<String, u32> =
+        CONTROLS.iter().map(|(text, id)| ((*text).to_owned(), *id)).collect();
+    let vocabulary = Vocabulary::with_controls(&texts, &ends, controls);
+    Words { vocabulary: vocabulary.expect("a small vocabulary"), texts, ends }
 });
+
+/// The control tokens of the small vocabulary; the first and the last end an answer.
+pub(crate) const CONTROLS: [(&str, u32); 3] =
+    [("<|end|>", 255), ("<|call|>", 256), ("<|stop|>", 257)];
 
 /// The vocabulary of a model file.
 pub(crate) fn of_model(path: &Path) -> Words {
@@ -73,15 +80,19 @@ impl Words {
 
     /// Whether a text, one token for each byte, is a whole answer.
     pub(crate) fn accepts(&self, grammar: &Grammar, text: &str) -> bool {
+        self.accepts_tokens(grammar, &self.bytewise(text))
+    }
+
+    /// A text as tokens of one byte each.
+    pub(crate) fn bytewise(&self, text: &str) -> Vec<u32> {
+        let id_of = |byte: u8| self.texts.iter().zip(0u32..).find(|(t, _)| **t == [byte]);
+        text.bytes().map(|byte| id_of(byte).map_or(u32::from(byte), |(_, id)| id)).collect()
+    }
+
+    /// Whether tokens are a whole answer.
+    pub(crate) fn accepts_tokens(&self, grammar: &Grammar, tokens: &[u32]) -> bool {
         let mut matcher = self.compile(grammar);
-        for byte in text.bytes() {
-            let token_id = u32::from(byte);
-            let token_id = self
-                .texts
-                .iter()
-                .zip(0u32..)
-                .find(|(t, _)| **t == [byte])
-                .map_or(token_id, |(_, id)| id);
+        for &token_id in tokens {
             if !self.allowed(&mut matcher).contains(&token_id) {
                 return false;
             }

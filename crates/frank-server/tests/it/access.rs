@@ -62,8 +62,13 @@ async fn keys_guard_everything_but_health_and_the_page() {
 fn a_key_file_that_cannot_be_used_is_named_with_its_line_and_without_its_keys() {
     let message = |text: &str| keys(text).unwrap_err().to_string();
     assert!(message("# only comments\n\n").ends_with("holds no key"));
-    let malformed = message("good\nse cret\n");
-    assert!(malformed.contains("line 2") && !malformed.contains("cret"), "{malformed}");
+    for line in ["se cret three words", "name secret none", "name secret 0", "clé secret"] {
+        let malformed = message(&format!("good\n{line}\n"));
+        assert!(malformed.contains("line 2") && !malformed.contains("cret"), "{malformed}");
+    }
+    let repeated = message("laptop first-key\nphone first-key\n");
+    assert!(repeated.contains("line 2") && !repeated.contains("first"), "{repeated}");
+    assert!(message("laptop first-key\nlaptop second-key\n").contains("line 2"));
     assert!(message("clé\n").contains("line 1"));
     let missing =
         ApiKeys::from_file(std::path::Path::new("/no/such/keys")).unwrap_err().to_string();

@@ -17,7 +17,8 @@ async fn a_question_gets_an_answer_with_its_token_counts() {
     assert_eq!(answer["model"], "scripted");
     let n_prompt = server.controls.prompts()[0].len();
     let usage = json!({"prompt_tokens": n_prompt, "completion_tokens": 6, "total_tokens": n_prompt + 6,
-        "prompt_tokens_details": {"cached_tokens": 0}});
+        "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0}});
     answer["usage"].as_object_mut().unwrap().remove("timings").expect("it says how long it took");
     assert_eq!(answer["usage"], usage);
 }

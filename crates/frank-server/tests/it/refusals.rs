@@ -117,7 +117,7 @@ async fn mistakes_in_a_request_are_named_before_any_byte_of_a_stream() {
     for (extra, param) in [
         (json!({"temperature": 9}), "temperature"),
         (json!({"max_tokens": 0}), "max_tokens"),
-        (json!({"tools": [{"type": "function"}]}), "tools"),
+        (json!({"tools": "none"}), "tools"),
         (json!({"verbosity": "low"}), "verbosity"),
         (json!({"top_logprobs": 3}), "top_logprobs"),
         (json!({"mirostat": 1, "samplers": "k"}), "samplers"),

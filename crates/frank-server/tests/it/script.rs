@@ -65,6 +65,9 @@ pub(crate) fn says(text: &str) -> Vec<u32> {
     text.bytes().map(u32::from).chain([IM_END]).collect()
 }
 
+/// Texts of prompts, and what is answered to a prompt that has one of them.
+pub(crate) type Replies = Vec<(&'static str, Vec<u32>)>;
+
 /// Watches the model and, when it is held, allows its steps one by one.
 pub(crate) struct Controls {
     prompts: Arc<Mutex<Vec<Vec<u32>>>>,
@@ -93,6 +96,7 @@ impl Controls {
 
 pub(crate) struct Script {
     answer: Vec<u32>,
+    replies: Replies,
     permits: Option<Receiver<()>>,
     groups: [KvGroup; 1],
     prompts: Arc<Mutex<Vec<Vec<u32>>>>,
@@ -116,14 +120,20 @@ struct Entry {
 }
 
 impl Script {
-    /// A model with so many KV blocks that answers each prompt with `answer`, and says its last token again where more
-    /// are wanted.
-    pub(crate) fn model(answer: Vec<u32>, held: bool, n_blocks: u32) -> (Box<dyn Model>, Controls) {
+    /// A model with so many KV blocks that answers each prompt with the first of `replies` whose text is in it, else with
+    /// `answer`, and says its last token again where more are wanted.
+    pub(crate) fn model(
+        answer: Vec<u32>,
+        replies: Replies,
+        held: bool,
+        n_blocks: u32,
+    ) -> (Box<dyn Model>, Controls) {
         let prompts = Arc::new(Mutex::new(Vec::new()));
         let (sender, receiver) = channel();
         let (ours, theirs) = if held { (Some(sender), Some(receiver)) } else { (None, None) };
         let model = Self {
             answer,
+            replies,
             permits: theirs,
             groups: [KvGroup { window: None, n_blocks, block_bytes: 1 }],
             prompts: Arc::clone(&prompts),
@@ -133,6 +143,20 @@ impl Script {
         };
         let (reads_fail, experts) = (Arc::clone(&model.reads_fail), Arc::clone(&model.experts));
         (Box::new(model), Controls { prompts, permits: ours, reads_fail, experts })
+    }
+
+    /// The token after `n_answered` tokens of the answer to a prompt.
+    fn token(&self, prompt: usize, n_answered: usize) -> u32 {
+        let prompts = self.prompts.lock().expect("no test panics while it looks");
+        let has = |text: &str| {
+            let text = text.bytes().map(u32::from);
+            prompts[prompt]
+                .windows(text.len())
+                .any(|window| window.iter().copied().eq(text.clone()))
+        };
+        let reply = self.replies.iter().find(|(text, _)| has(text));
+        let answer = reply.map_or(&self.answer, |(_, reply)| reply);
+        answer[n_answered.min(answer.len() - 1)]
     }
 
     /// Puts the rows of a batch into the cache, and notes those of prompts: they come before the first answer token.
@@ -197,14 +221,14 @@ impl Model for Script {
         logits.fill(0.0);
         for (&row, logits) in batch.output_rows.iter().zip(logits.chunks_exact_mut(N_VOCAB)) {
             let slot = slot(batch, row, batch.positions[row]);
-            let entry = self.cache.get_mut(&slot).expect("its row was just seen");
-            let token_id = self.answer[entry.n_answered.min(self.answer.len() - 1)];
+            let Entry { prompt, n_answered, .. } = self.cache[&slot];
+            let token_id = self.token(prompt, n_answered);
             assert!(token_id != POISON, "the poisoned token");
             if token_id == UNREAD && self.reads_fail.load(Ordering::Relaxed) {
                 return Err(unread());
             }
             let token_id = if token_id == UNREAD { IM_END } else { token_id };
-            entry.is_answered = true;
+            self.cache.get_mut(&slot).expect("its row was just seen").is_answered = true;
             let likely =
                 if token_id == EITHER { vec![b'a'.into(), b'b'.into()] } else { vec![token_id] };
             likely.into_iter().for_each(|id| logits[id as usize] = 50.0);

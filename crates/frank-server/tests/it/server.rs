@@ -12,9 +12,9 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::script::{CHATML, Controls, Script, says, tokenizer};
+use crate::script::{CHATML, Controls, Replies, Script, says, tokenizer};
 
-/// Tokens of a request's context.
+/// Tokens of a request's context, where a test does not say.
 pub(crate) const N_CTX: usize = 256;
 
 /// Blocks of the KV cache that one request of the whole context takes.
@@ -23,12 +23,14 @@ pub(crate) const BLOCKS_PER_REQUEST: u32 = 8;
 /// What a test server is made of.
 pub(crate) struct Setup {
     pub(crate) answer: Vec<u32>,
+    pub(crate) replies: Replies,
     pub(crate) held: bool,
     pub(crate) template: Option<String>,
     pub(crate) n_parallel: usize,
     pub(crate) n_queue: usize,
     pub(crate) kv_blocks: u32,
     pub(crate) prefix_cache: bool,
+    pub(crate) n_ctx: usize,
     pub(crate) options: ServerOptions,
 }
 
@@ -36,12 +38,14 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             answer: says("Hello."),
+            replies: Vec::new(),
             held: false,
             template: Some(CHATML.to_owned()),
             n_parallel: 4,
             n_queue: 8,
             kv_blocks: 4 * BLOCKS_PER_REQUEST,
             prefix_cache: false,
+            n_ctx: N_CTX,
             options: ServerOptions::default(),
         }
     }
@@ -62,6 +66,11 @@ pub(crate) async fn server_that_says(text: &str) -> TestServer {
 }
 
 impl Setup {
+    /// Room for tools and thoughts.
+    pub(crate) fn with_long_context(self) -> Self {
+        Self { n_ctx: 8 * N_CTX, kv_blocks: 8 * self.kv_blocks, ..self }
+    }
+
     pub(crate) async fn start(self) -> TestServer {
         let slot = ModelSlot::loading();
         let (server, served) = self.start_loading(slot.clone()).await;
@@ -71,9 +80,9 @@ impl Setup {
 
     /// A server whose model is still to be put into `slot`.
     pub(crate) async fn start_loading(self, slot: ModelSlot) -> (TestServer, Served) {
-        let (model, controls) = Script::model(self.answer, self.held, self.kv_blocks);
+        let (model, controls) = Script::model(self.answer, self.replies, self.held, self.kv_blocks);
         let sizes = EngineOptions {
-            n_ctx: N_CTX,
+            n_ctx: self.n_ctx,
             n_parallel: self.n_parallel,
             n_queue: self.n_queue,
             prefix_cache: self.prefix_cache,
@@ -166,6 +175,13 @@ impl TestServer {
             tokio::task::yield_now().await;
         }
     }
+}
+
+/// The bytes of the prompt `index` that a model of the script's vocabulary computed, as text.
+pub(crate) fn prompt_text(server: &TestServer, index: usize) -> String {
+    let prompts = server.controls.prompts();
+    let bytes: Vec<u8> = prompts[index].iter().filter_map(|id| u8::try_from(*id).ok()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// The JSON of each frame; comments are skipped.

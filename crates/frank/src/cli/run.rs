@@ -92,7 +92,7 @@ enum Input {
 enum Task {
     /// Answer these tokens.
     Answer(Vec<u32>),
-    Chat(Chat),
+    Chat(Box<Chat>),
 }
 
 impl Run {
@@ -159,7 +159,7 @@ impl Run {
         let prompt = match (input, template) {
             (Input::Terminal, None) => unreachable!("--raw was refused without a prompt"),
             (Input::Terminal, Some(template)) => {
-                return Ok(Task::Chat(Chat::new(template, messages)));
+                return Ok(Task::Chat(Box::new(Chat::new(template, messages))));
             }
             (Input::Prompt(prompt), None) => prepared.tokenizer.encode_text(&prompt),
             (Input::Prompt(prompt), Some(template)) => {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use frank_hub::FailureKind;
-use frank_server::{AllowedOrigin, ApiKeys};
+use frank_hub::{FailureKind, Store};
+use frank_server::{AllowedOrigin, AnswerStore, ApiKeys};
 
 use crate::load::Prepared;
 use crate::model::open;
@@ -32,10 +32,13 @@ Ctrl-C lets running answers end; a second one does not wait. FRANK_LOG=info logs
 /// Where an endpoint listens when nobody says: loopback, so that nobody else can ask.
 pub(crate) const HOST_DEFAULT: &str = "127.0.0.1";
 
+/// Answers that are stored when nobody says: those of many days of one person.
+const STORED_ANSWERS_DEFAULT: usize = 1024;
+
 /// The port of the ecosystem's examples for frank.
 pub(crate) const PORT_DEFAULT: u16 = 7770;
 
-/// Serve a model over HTTP, with the OpenAI dialects
+/// Serve a model over HTTP, with the dialects of OpenAI and Anthropic
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Serve {
@@ -55,7 +58,7 @@ pub(crate) struct Serve {
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     alias: Vec<String>,
 
-    /// Ask clients for a key: one of those in this file, one a line
+    /// Ask clients for a key: one of those in this file, one a line, as KEY, NAME KEY or NAME KEY N (requests at once)
     #[arg(long, value_name = "FILE")]
     api_key_file: Option<PathBuf>,
 
@@ -66,6 +69,11 @@ pub(crate) struct Serve {
     /// Requests that may wait beside those that run; more are refused with 503
     #[arg(long, value_name = "N", default_value_t = N_QUEUE_DEFAULT)]
     queue: usize,
+
+    /// Answers of /v1/responses that are kept for clients who go on after them, in the folder frank/answers of the
+    /// data folder; 0 keeps none
+    #[arg(long, value_name = "N", default_value_t = STORED_ANSWERS_DEFAULT)]
+    stored_answers: usize,
 
     #[command(flatten)]
     cache: CacheOptions,
@@ -84,7 +92,7 @@ impl Serve {
         self.options.cache = self.cache;
         let api_keys = match &self.api_key_file {
             Some(path) => ApiKeys::from_file(path).map_err(|error| {
-                let hint = "it takes one key a line; lines that start with # are comments";
+                let hint = "a line is KEY, NAME KEY, or NAME KEY N for N requests at once; # begins a comment";
                 known(error, FailureKind::Input, Some(hint.to_owned()))
             })?,
             None => ApiKeys::default(),
@@ -99,6 +107,7 @@ impl Serve {
         endpoint.server.api_keys = api_keys;
         endpoint.server.allowed_origins = self.allow_origin;
         endpoint.server.host_names = frank_os::host_name().into_iter().collect();
+        endpoint.server.store = answer_store(self.stored_answers);
         prepared.predict_streamed(&self.options);
         runtime.block_on(async {
             let listener = bind(&self.host, self.port).await?;
@@ -110,6 +119,24 @@ impl Serve {
             .await
         })
     }
+}
+
+/// Where answers are stored. That they cannot be costs only the conversations that go on after one.
+fn answer_store(answers_max: usize) -> Option<AnswerStore> {
+    if answers_max == 0 {
+        return None;
+    }
+    // Beside the models, in the folder that is frank's own.
+    let folder = match Store::default_dir() {
+        Ok(models) => models.with_file_name("answers"),
+        Err(error) => {
+            tracing::warn!("answers are not stored: {error}");
+            return None;
+        }
+    };
+    let opened = AnswerStore::open(&folder, answers_max);
+    let warn = |error| tracing::warn!("answers are not stored in {}: {error}", folder.display());
+    opened.map_err(warn).ok()
 }
 
 /// The name of a file without its ending and part number.

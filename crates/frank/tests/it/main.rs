@@ -9,6 +9,7 @@ mod eval;
 mod experts;
 mod files;
 mod fit;
+mod fleet;
 mod help;
 mod hub_home;
 mod inspect;

@@ -34,6 +34,7 @@ fn a_model_is_served_and_a_prompt_of_token_ids_is_continued() {
         "completion_tokens": 5,
         "total_tokens": 8,
         "prompt_tokens_details": {"cached_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": 0},
         "timings": null,
     });
     assert_eq!(usage, counts, "{}", first.body);
