@@ -32,6 +32,19 @@ impl AlignedLogprobs {
         self.waiting.drain(..n).map(|(_, token)| token).collect()
     }
 
+    /// The last tokens that make up `n_bytes` of text, which are sent now; those before them were none of it.
+    pub(crate) fn send_last(&mut self, n_bytes: usize) -> Vec<TokenLogprob> {
+        let mut n_covered = 0;
+        let is_before = |(_, token): &(usize, TokenLogprob)| {
+            let is_enough = n_covered >= n_bytes;
+            n_covered += token.token.bytes.len();
+            is_enough
+        };
+        let n_before = self.waiting.iter().rev().position(is_before);
+        let n_before = n_before.map_or(0, |from_end| self.waiting.len() - from_end);
+        self.waiting.drain(..).skip(n_before).map(|(_, token)| token).collect()
+    }
+
     /// The tokens that are left when the answer ended by itself.
     pub(crate) fn send_rest(&mut self) -> Vec<TokenLogprob> {
         self.waiting.drain(..).map(|(_, token)| token).collect()

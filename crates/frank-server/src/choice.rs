@@ -186,7 +186,7 @@ impl ChoiceText {
         }
         // Text that may still become a stop text comes before whatever follows it; tokens of no text are told with none.
         let held = self.stops.finish();
-        let waiting = self.logprobs.as_mut().map(AlignedLogprobs::send_rest);
+        let waiting = self.logprobs.as_mut().map(|aligned| aligned.send_last(held.len()));
         if !held.is_empty() {
             grown.add(Some(Delta { choice: self.choice, text: held, logprobs: waiting }));
         }
@@ -204,10 +204,11 @@ impl ChoiceText {
             self.stops.push(text)
         };
         let (n_bytes, is_parted) = (text.len(), self.parts.is_some());
-        // Tokens of a text with parts have no place in it; they go with the next text that is sent.
-        let send = |aligned: &mut AlignedLogprobs| match n_bytes {
-            0 if is_parted => Vec::new(),
-            _ => aligned.send(n_bytes),
+        // Beside thoughts and calls the place of a token in the text is not known: the last ones make up what is sent.
+        let send = |aligned: &mut AlignedLogprobs| match (is_parted, n_bytes) {
+            (true, 0) => Vec::new(),
+            (true, _) => aligned.send_last(n_bytes),
+            (false, _) => aligned.send(n_bytes),
         };
         grown.add(self.delta(text, send));
         grown.ended = stop.map(Ended::Stopped);

@@ -187,7 +187,16 @@ async fn list_models(
             Json(anthropic_models_body(&loaded.cards())).into_response()
         }
         Ok(loaded) => Json(models_body(&loaded.cards(), asks_for_catalogue)).into_response(),
-        Err(error) => error::response(MODELS, &error),
+        Err(error) => error::response(envelope_of(&headers, MODELS), &error),
+    }
+}
+
+/// The path in whose words an error about models is told: clients of another vendor expect its own.
+fn envelope_of(headers: &HeaderMap, path: &'static str) -> &'static str {
+    let counting = DIALECTS.iter().find(|dialect| dialect.count.is_some());
+    match counting {
+        Some(dialect) if headers.contains_key(ANTHROPIC_VERSION) => dialect.path,
+        _ => path,
     }
 }
 
@@ -201,7 +210,7 @@ async fn get_model(State(app): State<Arc<App>>, headers: HeaderMap, id: NamedInP
     });
     match card {
         Ok(card) => Json(card.as_ref().map(body)).into_response(),
-        Err(error) => error::response(MODEL, &error),
+        Err(error) => error::response(envelope_of(&headers, MODEL), &error),
     }
 }
 

@@ -14,11 +14,14 @@ const STEP_MAX: u64 = 1 << 11;
 
 /// A bound as a double, within what it was by less than one part in 2^52.
 pub(super) fn bound(name: &str, value: &Value) -> Value {
+    let is_lower = name.to_lowercase().contains("min");
+    if let Some(outside) = outside(value, is_lower) {
+        return outside;
+    }
     let magnitude = magnitude(value);
     if magnitude.is_none_or(|magnitude| magnitude <= INTEGER_MAX) {
         return value.clone();
     }
-    let is_lower = name.to_lowercase().contains("min");
     let inwards = if is_lower { 1 } else { -1 };
     match (value.as_i64(), value.as_u64()) {
         (Some(number), _) => {
@@ -29,6 +32,17 @@ pub(super) fn bound(name: &str, value: &Value) -> Value {
         (None, Some(_)) if !is_lower => json!(i64::MAX - (STEP_MAX as i64 / 2 - 1)),
         _ => value.clone(),
     }
+}
+
+/// The least or largest number of 64 bits with a sign for a bound beyond it: the compiler fails at its own ends.
+fn outside(value: &Value, is_lower: bool) -> Option<Value> {
+    let number = value.as_f64()?;
+    let end = i64::MAX as f64;
+    if is_lower && number <= -end {
+        return Some(json!(i64::MIN + STEP_MAX as i64 / 2));
+    }
+    (!is_lower && value.is_f64() && number >= end)
+        .then(|| json!(i64::MAX - (STEP_MAX as i64 / 2 - 1)))
 }
 
 /// Refuses whole numbers that a double cannot hold.
@@ -102,6 +116,14 @@ mod tests {
         }
         assert!(add_step(&mut all, &json!(9_999_991), "/multipleOf").is_err());
         assert!(add_step(&mut all, &json!(191), "/multipleOf").is_err());
+    }
+
+    #[test]
+    fn a_bound_at_or_beyond_the_ends_of_numbers_moves_inside() {
+        for value in [json!(i64::MIN), json!(-1e19), json!(-1e300)] {
+            assert_eq!(bound("minimum", &value), json!(i64::MIN + 1024), "{value}");
+        }
+        assert_eq!(bound("maximum", &json!(1e19)), json!(i64::MAX - 1023));
     }
 
     #[test]

@@ -140,3 +140,31 @@ async fn a_billing_line_that_changes_with_every_turn_is_not_in_the_prompt() {
     assert_eq!(prompts[0], prompts[1]);
     assert_eq!(count("1").await["input_tokens"], prompts[0].len());
 }
+
+#[tokio::test]
+async fn a_model_that_is_not_served_is_told_in_the_words_of_who_asks() {
+    let server = with_options(ServerOptions::default()).await;
+    let error = async |request: reqwest::RequestBuilder| -> Value {
+        let response = request.send().await.unwrap();
+        assert_eq!(response.status(), 404);
+        response.json().await.unwrap()
+    };
+    let openai = error(server.get("/v1/models/none")).await;
+    assert_eq!(openai["error"]["code"], "model_not_found");
+    let other = server.get("/v1/models/none").header("anthropic-version", "2023-06-01");
+    let other = error(other).await;
+    assert_eq!(
+        (&other["type"], &other["error"]["type"]),
+        (&json!("error"), &json!("not_found_error"))
+    );
+}
+
+#[tokio::test]
+async fn a_reply_that_comes_before_the_body_was_read_says_that_the_connection_ends() {
+    let server = with_options(ServerOptions::default()).await;
+    let response = server.post("/v1/none", &json!({"a": "b"})).send().await.unwrap();
+    assert_eq!(response.status(), 404);
+    assert_eq!(response.headers()["connection"], "close");
+    let without_body = server.get("/v1/none").send().await.unwrap();
+    assert!(without_body.headers().get("connection").is_none());
+}

@@ -112,3 +112,35 @@ async fn a_tool_may_be_called_after_thoughts() {
     assert_eq!(message["reasoning_content"], "Hm, <tool_call> is it.", "{reply}");
     assert_eq!(message["tool_calls"][0]["function"]["name"], "weather");
 }
+
+#[tokio::test]
+async fn an_answer_of_a_grammar_is_text_though_the_prompt_began_thoughts() {
+    let server = server(THINKING, "no").await;
+    let reply = server.chat_ok(&ask("Hi", json!({"grammar": "root ::= \"yes\""}))).await;
+    assert_eq!(reply["choices"][0]["message"]["content"], "yes", "{reply}");
+}
+
+#[tokio::test]
+async fn log_probabilities_are_those_of_the_text_and_not_of_thoughts() {
+    let server = server(THINKING, "Hm.</think>\n\nHello.").await;
+    let reply = server.chat_ok(&ask("Hi", json!({"logprobs": true}))).await;
+    let tokens = reply["choices"][0]["logprobs"]["content"].as_array().expect("they are told");
+    let joined: String = tokens.iter().filter_map(|token| token["token"].as_str()).collect();
+    assert_eq!(joined, "Hello.", "{reply}");
+    let chunks = server.chat_stream(&ask("Hi", json!({"logprobs": true, "stream": true}))).await;
+    let with_tokens = chunks.iter().filter(|chunk| chunk["choices"][0]["logprobs"].is_object());
+    let is_empty = |chunk: &&Value| chunk["choices"][0]["delta"]["content"] == "";
+    assert_eq!(with_tokens.filter(is_empty).count(), 0, "no token comes before its text");
+}
+
+#[tokio::test]
+async fn a_budget_cuts_no_character() {
+    let server = server(THINKING, &"\u{601d}".repeat(40)).await;
+    for budget in 1..9 {
+        let reply = server.chat_ok(&ask("Hi", json!({"thinking_budget": budget}))).await;
+        let message = &reply["choices"][0]["message"];
+        let thought = message["reasoning_content"].as_str().expect("it thought");
+        assert!(thought.chars().all(|c| c == '\u{601d}'), "{budget}: {thought:?}");
+        assert!(thought.len() <= budget + 2, "{budget}: {thought:?}");
+    }
+}

@@ -171,3 +171,55 @@ async fn a_call_and_its_result_come_back_in_the_prompt() {
     let prompt = prompt_text(&server, 0);
     assert!(prompt.contains("31 degrees") && prompt.contains("{\"city\": \"Paris\"}"), "{prompt}");
 }
+
+#[tokio::test]
+async fn a_call_that_is_cut_off_leaves_no_markup_in_the_answer() {
+    for (choice, limits) in [("required", 1..60), ("auto", 12..60)] {
+        let server = server(CALL).await;
+        for limit in limits.step_by(7) {
+            let body = weather(json!({"tool_choice": choice, "max_tokens": limit}));
+            let reply = server.chat_ok(&body).await;
+            assert_eq!(reply["choices"][0]["finish_reason"], "length", "{reply}");
+            let content = reply["choices"][0]["message"]["content"].as_str().unwrap_or_default();
+            assert_eq!(content, "", "{choice} {limit}: {reply}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn arguments_are_an_object_whatever_their_schema_says() {
+    let server = server("no").await;
+    let body = |parameters: Value| {
+        let mut body = weather(json!({"tool_choice": "required"}));
+        body["tools"][0]["function"]["parameters"] = parameters;
+        body
+    };
+    for none in [json!({"type": "array"}), json!({"type": "string"}), json!({"const": 5})] {
+        assert_eq!(server.chat(&body(none.clone())).await.status(), 400, "{none}");
+    }
+    let one = json!({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"], "additionalProperties": false});
+    let reply =
+        server.chat_ok(&body(json!({"anyOf": [{"type": "string", "maxLength": 3}, one]}))).await;
+    let arguments =
+        reply["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"].clone();
+    let arguments = arguments.as_str().unwrap_or_else(|| panic!("no call in {reply}"));
+    assert_eq!(serde_json::from_str::<Value>(arguments).unwrap(), json!({"a": 1}));
+}
+
+#[tokio::test]
+async fn tools_that_differ_in_the_order_of_their_arguments_keep_it() {
+    let server = server("no").await;
+    for order in [["a", "b"], ["b", "a"]] {
+        let mut body = weather(json!({"tool_choice": "required"}));
+        let mut properties = serde_json::Map::new();
+        order
+            .iter()
+            .for_each(|name| drop(properties.insert((*name).to_owned(), json!({"const": 1}))));
+        body["tools"][0]["function"]["parameters"] = json!({"type": "object", "properties": properties, "required": ["a", "b"], "additionalProperties": false});
+        let reply = server.chat_ok(&body).await;
+        let arguments = &reply["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"];
+        let arguments = arguments.as_str().expect("a call");
+        let place = |name: &str| arguments.find(&format!("\"{name}\"")).expect("it is there");
+        assert!(place(order[0]) < place(order[1]), "{order:?}: {arguments}");
+    }
+}

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::endpoint::{Endpoint, Reply};
 use crate::files::{Folder, llama, llama_keys};
+use crate::hub_home::HubHome;
 use crate::program::{frank, run};
 
 #[test]
@@ -271,4 +272,19 @@ fn a_streamed_completion_ends_with_done() {
     let Reply { status, body } = endpoint.post("/v1/completions", body);
     assert_eq!(status, 200);
     assert!(body.ends_with("data: [DONE]\n\n"), "{body}");
+}
+
+#[test]
+fn an_alias_that_spells_a_repository_asks_no_hub() {
+    let home = HubHome::tiny();
+    let (hub, data) = (home.hub.endpoint(), home.folder.path().display().to_string());
+    let variables = [("HF_ENDPOINT", hub), ("XDG_DATA_HOME", &*data)];
+    for alias in ["org/tiny-GGUF", "hf:org/tiny-GGUF"] {
+        let endpoint = Endpoint::start_with(&variables, &llama(), &["--alias", alias, "-c", "64"]);
+        let body = json!({"model": alias, "prompt": [1, 2], "max_tokens": 1}).to_string();
+        let reply = endpoint.post("/v1/completions", &body);
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        assert_eq!(reply.json()["model"], alias);
+    }
+    assert_eq!(home.hub.requests().len(), 0, "a name is no address");
 }
