@@ -288,3 +288,48 @@ fn an_alias_that_spells_a_repository_asks_no_hub() {
     }
     assert_eq!(home.hub.requests().len(), 0, "a name is no address");
 }
+
+#[test]
+fn a_small_model_that_knows_no_tools_calls_one_whenever_it_must() {
+    let endpoint = Endpoint::start(&assets::smollm2(), &["-c", "1024"]);
+    let parameters = json!({
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "maxLength": 20},
+            "unit": {"enum": ["celsius", "fahrenheit"]},
+            "days": {"type": "integer", "minimum": 1, "maximum": 7},
+        },
+        "required": ["city", "unit"],
+        "additionalProperties": false,
+    });
+    let function = json!({"name": "weather", "description": "The weather of a city.", "parameters": parameters});
+    for (seed, question) in [
+        (1, "Is it warm in Rome?"),
+        (2, "Tell me a story."),
+        (3, "2 + 2?"),
+        (4, "What will Oslo be like?"),
+    ] {
+        let body = json!({
+            "messages": [{"role": "user", "content": question}],
+            "tools": [{"type": "function", "function": function}],
+            "tool_choice": "required",
+            "parallel_tool_calls": false,
+            "temperature": 1.0,
+            "seed": seed,
+            "max_tokens": 400,
+        });
+        let reply = endpoint.post("/v1/chat/completions", &body.to_string());
+        assert_eq!(reply.status, 200, "{}", reply.body);
+        let choice = reply.json()["choices"][0].take();
+        assert_eq!(choice["finish_reason"], "tool_calls", "{choice}");
+        let call = &choice["message"]["tool_calls"][0]["function"];
+        assert_eq!(call["name"], "weather");
+        let arguments = call["arguments"].as_str().expect("arguments are a text");
+        let arguments: serde_json::Value = serde_json::from_str(arguments).expect("they are JSON");
+        assert!(
+            arguments["city"].as_str().is_some_and(|city| city.chars().count() <= 20),
+            "{arguments}"
+        );
+        assert!(arguments["unit"] == "celsius" || arguments["unit"] == "fahrenheit", "{arguments}");
+    }
+}
