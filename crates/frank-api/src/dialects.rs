@@ -1,7 +1,7 @@
 //! The table of dialects: where each listens, how it reads a request and how it writes an answer.
 
 mod completions;
-mod messages;
+pub(crate) mod messages;
 mod openai;
 mod openai_chat;
 mod responses;

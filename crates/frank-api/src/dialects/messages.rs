@@ -47,7 +47,7 @@ enum Wanted {
 /// What changes nothing here: billing, caching and placing on the vendor's side, what it does when its models decline,
 /// clearing of old context that it does for clients, and what libraries for its partners' clouds move from headers into
 /// the body.
-const HINTS: [&str; 15] = [
+pub(crate) const HINTS: [&str; 15] = [
     "anthropic_beta",
     "anthropic_version",
     "betas",

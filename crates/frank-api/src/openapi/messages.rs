@@ -1,5 +1,6 @@
 //! Schemas of Messages.
 
+use crate::dialects::messages::HINTS;
 use serde_json::{Value, json};
 
 use super::schema::{
@@ -54,24 +55,7 @@ fn settings() -> Fields {
         ("compaction", nothing()),
         ("thread", nothing()),
     ];
-    let ignored = [
-        "anthropic_beta",
-        "anthropic_version",
-        "betas",
-        "billing_policy",
-        "cache_control",
-        "context_management",
-        "diagnostics",
-        "fallback_credit_token",
-        "fallbacks",
-        "inference_geo",
-        "metadata",
-        "service_tier",
-        "speed",
-        "user_profile_id",
-        "workspace_id",
-    ];
-    fields.extend(ignored.into_iter().map(|name| (name, anything())));
+    fields.extend(HINTS.into_iter().map(|name| (name, anything())));
     fields
 }
 

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 pub(super) fn schemas() -> Fields {
     vec![
         ("OpenAiError", error()),
+        ("ModelsError", any_of(&[named("OpenAiError"), named("AnthropicError")])),
         ("Model", model()),
         ("AnthropicModel", anthropic_model()),
         ("ModelList", any_of(&[models(), anthropic_models()])),

@@ -44,6 +44,8 @@ type Refusal = (&'static str, &'static str);
 
 const OPENAI: &str = "OpenAiError";
 const ANTHROPIC: &str = "AnthropicError";
+/// Of whichever of the two asks.
+const EITHER: &str = "ModelsError";
 
 const BAD: Refusal =
     ("400", "The request cannot be honoured as it is; the message names the parameter.");
@@ -60,8 +62,9 @@ const NOT_NOW: Refusal = ("503", "Not now: loading, full, or ending.");
 /// Refusals of what reads a body and needs the model.
 const OF_POST: &[Refusal] =
     &[BAD, NO_KEY, FORBIDDEN, ABSENT, SLOW, LARGE, NOT_JSON, BUSY, BROKEN, NOT_NOW];
-const OF_TOKENS: &[Refusal] = &[BAD, NO_KEY, FORBIDDEN, SLOW, LARGE, NOT_JSON, BROKEN, NOT_NOW];
-const OF_ONE: &[Refusal] = &[NO_KEY, FORBIDDEN, ABSENT, BROKEN, NOT_NOW];
+const OF_TOKENS: &[Refusal] =
+    &[BAD, NO_KEY, FORBIDDEN, SLOW, LARGE, NOT_JSON, BUSY, BROKEN, NOT_NOW];
+const OF_ONE: &[Refusal] = &[BAD, NO_KEY, FORBIDDEN, ABSENT, BROKEN, NOT_NOW];
 const OF_ALL: &[Refusal] = &[NO_KEY, FORBIDDEN, BROKEN, NOT_NOW];
 const OF_OWN: &[Refusal] = &[NO_KEY, FORBIDDEN, BROKEN];
 const OF_PUBLIC: &[Refusal] = &[FORBIDDEN, BROKEN];
@@ -189,6 +192,7 @@ static OPERATIONS: &[Operation] = &[
     },
     Operation {
         parameters: &[CATALOGUE, VERSION],
+        error: EITHER,
         links: &[("getModel", "/data/0/id")],
         ..get(
             "/v1/models",
@@ -200,6 +204,7 @@ static OPERATIONS: &[Operation] = &[
     Operation {
         parameters: &[ID, VERSION],
         refusals: OF_ONE,
+        error: EITHER,
         ..get("/v1/models/{id}", "getModel", "Describes a model.", Reply::Json("ModelCard"))
     },
     Operation {

@@ -17,7 +17,6 @@ mod failing_reads;
 mod formats;
 mod lifecycle;
 mod logprobs;
-mod openai_client;
 mod prefix_cache;
 mod refusals;
 mod sampling;

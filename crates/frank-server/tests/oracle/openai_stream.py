@@ -101,7 +101,7 @@ def check_sampling(client):
 def check_models(client):
     models = client.models.list().data
     assert [model.id for model in models] == ["scripted", "alias"], models
-    assert models[0].context_length == 256, models
+    assert models[0].context_length == 4096, models
     assert client.models.retrieve("alias").id == "alias"
 
 
